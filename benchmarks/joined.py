@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple
 
 from benchmarks.quality import RESULTS, machine
 from pellucid.data.text.sentences import count_sentences, sentence_ends
-from pellucid.decode.prepared_lines import Translation
 from pellucid.decode.source_reader import SourceReader
+from pellucid.decode.translation import Translation
 
 COLUMNS = (
     *("model", "text", "joined with", "lines", "sure", "equal"),

@@ -63,6 +63,8 @@ FLOORS = {
     ),
     "interpret.plots": Floor(ours="interpret.plots store.atomic", others="numpy", others_inside="matplotlib"),
     "localize": Floor(),
+    "localize.terminology": Floor(ours="decode store.atomic data"),
+    "localize.translation_memory": Floor(ours="decode data"),
     "localize.documents": Floor(
         ours="localize.documents data.encodings data.formats data.languages data.text",
         others_inside="markdown_it yaml",
@@ -86,10 +88,10 @@ FLOORS = {
     # above
     "api": Floor(
         ours="config decode store data interop",
-        ours_inside="model evaluate training cpu interpret workflows.check",
+        ours_inside="model evaluate training cpu interpret localize workflows.check",
     ),
     "serve": Floor(
-        ours="serve api interpret.trace interpret.page localize.documents decode store cpu config data.context "
+        ours="serve api interpret.trace interpret.page localize decode store cpu config data.context "
         "data.corpus data.formats data.languages data.tokenizer",
         others="numpy pydantic anyio fastapi starlette torch uvicorn h11 prometheus_client",
     ),

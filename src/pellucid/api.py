@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, U
 from pellucid.config import SimpleRunOptions
 from pellucid.data.source_profile import load_source_profile
 from pellucid.decode.confidence import read_calibration
-from pellucid.decode.prepared_lines import NotTranslated, Translation
 from pellucid.decode.request import SearchConfig, SearchOptions, refuse_unknown_options
-from pellucid.decode.translator import Score, Translator
+from pellucid.decode.scoring import Score
+from pellucid.decode.translation import NotTranslated, Translation
+from pellucid.decode.translator import Translator
 from pellucid.interop.ctranslate2_engine import CTranslate2Engine
 from pellucid.interop.engine_choice import choose_engine, refuse_engine_options
 from pellucid.store.directory import Bundle, load_bundle, trained_context
 from pellucid.store.manifest_checks import read_languages
 
 if TYPE_CHECKING:
-    from pellucid.decode.terms.terminology import Terms
-    from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.evaluate.reference import Verification
     from pellucid.interpret.influence.word_influence import WordInfluence
     from pellucid.interpret.trace.edits import EditSpec
     from pellucid.interpret.trace.session import Drawing, ModelQueries, Trace
+    from pellucid.localize.terminology import Terms
+    from pellucid.localize.translation_memory import TranslationMemory
     from pellucid.model import Transformer
 
 
@@ -557,7 +558,7 @@ def _as_terms(terms: TermsLike) -> "Terms | None":
     if terms is None:
         return None
     # Imported here because most translations have no terms.
-    from pellucid.decode.terms.terminology import Terms
+    from pellucid.localize.terminology import Terms
 
     return terms if isinstance(terms, Terms) else Terms.from_pairs(terms)
 

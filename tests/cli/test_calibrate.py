@@ -13,7 +13,7 @@ from pellucid import load
 from pellucid.cli import app
 from pellucid.cli.translation_lines import leave_to_people
 from pellucid.decode.confidence import ConfidenceCurve
-from pellucid.decode.prepared_lines import Translation
+from pellucid.decode.translation import Translation
 from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.training.loop import train_run
 from tests.serve.servers import client, request_body

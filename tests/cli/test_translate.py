@@ -13,7 +13,7 @@ import torch
 from pellucid.api import load
 from pellucid.cli.files import write_lines
 from pellucid.cli.translation_lines import translation_lines
-from pellucid.decode.prepared_lines import Translation
+from pellucid.decode.translation import Translation
 from pellucid.localize.documents.readers import read_document
 from pellucid.store.directory import save_bundle
 from tests.decode.models import random_model, small_tokenizer

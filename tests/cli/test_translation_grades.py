@@ -6,7 +6,7 @@ from dataclasses import replace
 from pellucid.cli.document_translation import make_review
 from pellucid.cli.translation_grades import describe_chapters, describe_grades, sum_up_grades
 from pellucid.decode.alarms import ALARMS
-from pellucid.decode.prepared_lines import Translation
+from pellucid.decode.translation import Translation
 from pellucid.decode.usability import Grade
 from pellucid.localize.documents.chapters import Chapter
 from pellucid.localize.documents.slots import Review

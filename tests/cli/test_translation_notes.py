@@ -8,7 +8,7 @@ import pytest
 from pellucid.api import load
 from pellucid.cli.translation_notes import NoteSummary, decode_byte_pieces, name_lines, name_texts, sum_up_notes
 from pellucid.data.source_profile import SourceProfile
-from pellucid.decode.prepared_lines import Translation
+from pellucid.decode.translation import Translation
 from pellucid.store.directory import add_files
 from tests.decode.models import LINES
 

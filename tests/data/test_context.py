@@ -10,7 +10,7 @@ from pellucid.api import Model, load
 from pellucid.data.context import count_context, encode_with_context, join_context, split_context
 from pellucid.data.corpus import read_pairs
 from pellucid.data.tokenizer import BOS
-from pellucid.decode.prepared_lines import LengthLimits
+from pellucid.decode.line_segments import LengthLimits
 from pellucid.interpret.studies.alignment_readings import default_links, encode_alignment_pairs
 from pellucid.interpret.studies.head_studies import study_patterns
 from pellucid.interpret.studies.pattern_measures import encode_study_pairs

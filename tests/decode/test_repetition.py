@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search, sample_search
-from pellucid.decode.repetition import has_repetition
 from pellucid.decode.search import apply_rules, forbidden_rule, log_probabilities, no_repeat_rule
+from pellucid.decode.stages.repetition import has_repetition
 from pellucid.decode.terms.required import EDGE, NEW_WORD, WordEdges, prefix_rule
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 

@@ -7,20 +7,17 @@ import pytest
 
 from pellucid.data.text.markup import TAG, TaggedText
 from pellucid.data.text.protected import list_protected
-from pellucid.decode.prepared_lines import Segment
+from pellucid.decode.line_segments import SearchResult, Segment
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import Hypothesis
 from pellucid.decode.source_reader import ReadText
-from pellucid.decode.terms.placement import (
-    SEARCHES_BEFORE_ALL,
-    TermAlignment,
-    cut_at_terms,
-    search_with_terms,
-)
+from pellucid.decode.stages.term_placement import SEARCHES_BEFORE_ALL, search_with_terms
+from pellucid.decode.terms.matches import TermSpan
 from pellucid.decode.terms.required import EDGE, WordEdges
-from pellucid.decode.terms.terminology import Terms, TermSpan
+from pellucid.decode.terms.term_alignment import TermAlignment, cut_at_terms
 from pellucid.decode.torch_engine import SearchRequest
 from pellucid.decode.translator import Translator
+from pellucid.localize.terminology import Terms
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 # The vocabulary of these cases: each letter is a word of one piece. A small letter of the source is translated by
@@ -32,6 +29,10 @@ def make_hypothesis(text: str, score: float = -1.0) -> Hypothesis:
     return Hypothesis([*map(ord, text)], score, score, "eos", [])
 
 
+def make_result(segment: Segment, hypotheses: list[Hypothesis]) -> SearchResult:
+    return SearchResult(segment, hypotheses, [spell(hypothesis.tokens) for hypothesis in hypotheses])
+
+
 class ScriptedSearch:
     """Search with prepared answers, prefixes to translations, that records the prefixes of each call."""
 
@@ -39,9 +40,10 @@ class ScriptedSearch:
         self.answers = answers
         self.calls: list[list[str]] = []
 
-    def search(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
-        self.calls.append([spell(request.prefix) for request in requests])
-        return [self.make_hypotheses(self.answers[key]) for key in self.calls[-1]]
+    def search(self, segments: list[Segment]) -> list[SearchResult]:
+        self.calls.append([spell(segment.request.prefix) for segment in segments])
+        answers = [self.make_hypotheses(self.answers[key]) for key in self.calls[-1]]
+        return list(map(make_result, segments, answers))
 
     def make_hypotheses(self, texts: str | dict[str, float]) -> list[Hypothesis]:
         scores = {texts: -1.0} if isinstance(texts, str) else texts
@@ -79,8 +81,9 @@ def make_segment(terms: str, *, protected: bool = False, edge: bool = False, pre
     )
 
 
-def texts(results: list[list[Hypothesis]]) -> list[list[str]]:
-    return [[spell(hypothesis.tokens) for hypothesis in hypotheses] for hypotheses in results]
+def texts(results: list[SearchResult]) -> list[list[str]]:
+    assert all(len(result.texts) == len(result.hypotheses) for result in results)
+    return [result.texts for result in results]
 
 
 def place_terms(answers: dict[str, str | dict[str, float]], *segments: Segment, word_edges: WordEdges = WORDS):
@@ -122,8 +125,9 @@ def test_a_term_that_no_word_is_aligned_with_stands_behind_the_term_before_it():
 
 
 def test_terms_that_have_no_room_where_they_belong_begin_the_translation():
-    def search_at_most_two(requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
-        return [[make_hypothesis((spell(request.prefix) + "xyc")[:2])] for request in requests]
+    def search_at_most_two(segments: list[Segment]) -> list[SearchResult]:
+        written = [(spell(segment.request.prefix) + "xyc")[:2] for segment in segments]
+        return [make_result(segment, [make_hypothesis(text)]) for segment, text in zip(segments, written, strict=True)]
 
     def align_last(segments: Sequence[Segment], targets: Sequence[list[int]]) -> list[TermAlignment]:
         return [TermAlignment([range(i, i + 1) for i in range(len(target))], [[1]]) for target in targets]
@@ -172,14 +176,14 @@ def test_however_many_terms_a_line_has_it_takes_a_few_searches(monkeypatch, coun
     translator = Translator(
         random_model(5, *vocabularies, max_positions=997, encoder_layers=1, decoder_layers=1), tokenizer
     )
-    batches: list[Sequence[SearchRequest]] = []
-    search_requests = Translator.search_requests
+    batches: list[list[Segment]] = []
+    search = Translator.search
 
-    def record_requests(self, requests, config, *on_done):
-        batches.append(requests)
-        return search_requests(self, requests, config, *on_done)
+    def record_segments(self, segments, config):
+        batches.append(segments)
+        return search(self, segments, config)
 
-    monkeypatch.setattr(Translator, "search_requests", record_requests)
+    monkeypatch.setattr(Translator, "search", record_segments)
     terms = Terms.from_pairs([("ball", "bola nueva")])
     [translation] = translator.translate(
         ["".join(line.format(n) for n in range(count))],

@@ -11,15 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
+from pellucid.decode.terms.matches import TermSpan, protected_span
 from pellucid.decode.terms.required import EDGE, edge_positions
-from pellucid.decode.terms.terminology import (
-    Terms,
-    TermSpan,
-    protected_span,
-    target_spellings,
-    term_spellings,
-    unwritable_texts,
-)
+from pellucid.decode.terms.spellings import target_spellings, term_spellings, unwritable_texts
+from pellucid.localize.terminology import Terms
 from tests.decode.models import LINES, small_tokenizer
 from tests.growth import assert_linear
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.decode.translation_memory import SIMILAR, TranslationMemory, measure_similarity
+from pellucid.localize.translation_memory import SIMILAR, TranslationMemory, measure_similarity
 from tests.decode.models import LINES
 from tests.documents.samples import TMX
 from tests.serve.servers import small_model

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.prepared_lines import Translation
-from pellucid.decode.request import SearchConfig
-from pellucid.decode.terms.terminology import Terms
-from pellucid.decode.translator import Translator, batch_by_length
+from pellucid.decode.request import SearchConfig, batch_by_length
+from pellucid.decode.translation import Translation
+from pellucid.decode.translator import Translator
+from pellucid.localize.terminology import Terms
 from tests.decode.models import LINES, model_that_writes, random_model, small_tokenizer
 from tests.tolerances import approx_log_prob
 
@@ -128,7 +128,7 @@ def test_a_stream_is_read_no_further_than_it_must_be(translator):
 def test_lines_the_model_cannot_take_are_named_before_anything_is_translated(translator, monkeypatch):
     long, refuse = "a b " * 97, dataclasses.replace(SHORT, too_long="refuse")
     with monkeypatch.context() as patch:
-        patch.setattr(Translator, "search_requests", None)  # no search can be made
+        patch.setattr(Translator, "search", lambda *given: pytest.fail("nothing is searched for"))
         with pytest.raises(ValueError, match=r"takes 97 pieces a line, line 2 has \d+, line 3 has \d+; split"):
             translator.translate(["Yes.", long, long], refuse)
     with pytest.raises(ValueError, match="line 7 has"):

@@ -8,8 +8,10 @@ import pytest
 
 from pellucid.decode.alarms import ALARMS
 from pellucid.decode.confidence import Calibration, ConfidenceCurve
-from pellucid.decode.prepared_lines import Translation
+from pellucid.decode.line_segments import Line
 from pellucid.decode.request import SearchConfig
+from pellucid.decode.stages.grades import GradeTranslations
+from pellucid.decode.translation import Translation
 from pellucid.decode.translator import Translator
 from pellucid.decode.usability import (
     GRADES,
@@ -19,6 +21,7 @@ from pellucid.decode.usability import (
     grade_alarms,
     quality_features,
 )
+from pellucid.localize.translation_memory import TranslationMemory
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 ESTIMATE = QualityEstimate((90.0, 40.0, 0.0, -10.0, -20.0), redo_below=30.0, look_below=50.0)
@@ -27,7 +30,15 @@ ESTIMATE = QualityEstimate((90.0, 40.0, 0.0, -10.0, -20.0), redo_below=30.0, loo
 def translation(log_prob: float, alarms: tuple[str, ...] = (), **changed) -> Translation:
     """Return a translation of three pieces from as many."""
     found = Translation("La bola", log_prob, log_prob, "eos", ["▁La", "▁bola", "</s>"], [], ["▁The", "▁ball", "</s>"])
-    return replace(found, alarms=alarms, **changed)
+    return replace(found, **{"alarms": alarms, "grade": grade_alarms(alarms), **changed})
+
+
+def grade(translator: Translator, found: Translation) -> Translation:
+    """Return a translation as the stage of a calibrated translator grades it."""
+    assert translator.calibration is not None
+    stage = GradeTranslations(translator.calibration)
+    [graded] = stage([Line("The ball", 1)], lambda lines: [found])
+    return graded
 
 
 @pytest.fixture
@@ -64,7 +75,7 @@ def test_every_alarm_asks_for_a_person_and_no_grade_gets_better_by_one():
 
 
 @pytest.mark.parametrize(
-    ("log_prob", "alarms", "grade"),
+    ("log_prob", "alarms", "expected"),
     [
         (-0.3, (), "usable"),  # a chrF of 86
         (-3.0, (), "usable"),  # of 50, which is not below the bound
@@ -76,28 +87,34 @@ def test_every_alarm_asks_for_a_person_and_no_grade_gets_better_by_one():
         (-4.53, ("length",), "redo"),
     ],
 )
-def test_a_grade_is_that_of_its_alarms_or_of_its_quality_whichever_is_worse(translator, log_prob, alarms, grade):
-    assert translator.add_grade(translation(log_prob, alarms)).grade == grade
+def test_a_grade_is_that_of_its_alarms_or_of_its_quality_whichever_is_worse(translator, log_prob, alarms, expected):
+    assert grade(translator, translation(log_prob, alarms)).grade == expected
 
 
 def test_without_a_calibration_only_what_has_an_alarm_has_a_grade(translator):
-    old = replace(translator.calibration, quality=None)
-    for calibration in (None, old):
-        translator.calibration = calibration
-        assert translator.add_grade(translation(-0.3)).grade is None
-        assert translator.add_grade(translation(-0.3, ("copy",))).grade == "redo"
-        assert translator.add_grade(translation(-0.3, ("names",))).grade == "look"
+    translator.calibration = replace(translator.calibration, quality=None)  # of an older version
+    assert grade(translator, translation(-0.3)).grade is None
+    assert grade(translator, translation(-0.3, ("copy",))).grade == "redo"
+    assert grade(translator, translation(-0.3, ("names",))).grade == "look"
+
+    translator.calibration = None
+    for found in translator.translate([*LINES, "", "犬"], SearchConfig()):
+        assert found.grade == grade_alarms(found.alarms)
+        assert all(other.grade is None for other in found.alternatives)
 
 
 def test_a_translation_without_a_score_is_graded_by_its_alarms(translator):
-    assert translator.add_grade(translation(nan)).grade is None
-    assert translator.add_grade(translation(nan, ("length",))).grade == "look"
+    assert grade(translator, translation(nan)).grade is None
+    assert grade(translator, translation(nan, ("length",))).grade == "look"
 
 
 def test_what_was_not_searched_for_is_graded_by_why(translator):
-    assert translator.add_grade(translation(nan, stop="empty")).grade is None
-    assert translator.add_grade(translation(nan, stop="memory")).grade == "usable"
-    assert translator.add_grade(translation(nan, stop="failed")).grade == "redo"
+    memory = TranslationMemory([("Yes.", "Sí.")])
+    blank, known = translator.translate(["", "Yes."], SearchConfig(), translation_memory=memory)
+    assert (blank.stop, blank.grade) == ("empty", None)
+    assert (known.stop, known.grade) == ("memory", "usable")
+    for kept in (blank, known, translation(nan, stop="failed", grade="redo")):
+        assert grade(translator, kept) is kept
 
 
 def test_every_line_that_has_something_to_translate_is_graded_by_a_calibrated_model(translator):

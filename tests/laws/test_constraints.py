@@ -11,15 +11,17 @@ from pellucid.data.text.markup import TaggedText
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search, sample_search
-from pellucid.decode.prepared_lines import Segment
+from pellucid.decode.line_segments import SearchResult, Segment
 from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.search import forbidden_rule
 from pellucid.decode.source_reader import ReadText
-from pellucid.decode.terms.placement import TermAlignment, search_with_terms
+from pellucid.decode.stages.term_placement import search_with_terms
+from pellucid.decode.terms.matches import TermSpan
 from pellucid.decode.terms.required import WordEdges, pieces_needed, prefix_pieces, prefix_rule
-from pellucid.decode.terms.terminology import Terms, TermSpan
+from pellucid.decode.terms.term_alignment import TermAlignment
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.translator import Translator
+from pellucid.localize.terminology import Terms
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.spans import can_place_terms
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
@@ -115,10 +117,16 @@ def test_every_hypothesis_has_every_term(width):
         room = pieces_needed(prefix, terms, WordEdges()) + draw.choice((0, 0, 1, 5))
         step = step_from(random_logits(seed, VOCABULARY))
 
-        def search(requests, step=step, room=room):
-            prefixes = [request.prefix for request in requests]
-            state, limits = Prefixes([0] * len(requests)), limit(*[room] * len(requests))
-            return make_searches(limits, width)["beam"](step, state, make_rules(prefixes)) if requests else []
+        def search(segments, step=step, room=room):
+            if not segments:
+                return []
+            prefixes = [segment.request.prefix for segment in segments]
+            state, limits = Prefixes([0] * len(segments)), limit(*[room] * len(segments))
+            found = make_searches(limits, width)["beam"](step, state, make_rules(prefixes))
+            return [
+                SearchResult(segment, hypotheses, [""] * len(hypotheses))
+                for segment, hypotheses in zip(segments, found, strict=True)
+            ]
 
         def align(segments, targets):
             return [
@@ -131,7 +139,8 @@ def test_every_hypothesis_has_every_term(width):
 
         spans = tuple(TermSpan(i, i + 1, protected=draw.random() < 0.5) for i in range(len(terms)))
         segment = Segment(TaggedText("abc"), ReadText("abc"), SearchRequest([A, EOS], 1, prefix), terms, spans)
-        [hypotheses] = search_with_terms([segment], search, align, WordEdges())
+        [result] = search_with_terms([segment], search, align, WordEdges())
+        hypotheses = result.hypotheses
         assert 1 <= len(hypotheses) <= width
         with_alternatives += len(hypotheses) > 1
         stops |= {hypothesis.stop for hypothesis in hypotheses}

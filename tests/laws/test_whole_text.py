@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from pellucid.data.source_profile import SourceProfile, profile_sources
-from pellucid.decode.prepared_lines import LengthLimits, SearchResult, assemble_translation, prepare_lines
+from pellucid.decode.line_segments import LengthLimits, Line, SearchResult, Segment
 from pellucid.decode.request import Hypothesis, SearchConfig
 from pellucid.decode.source_reader import SourceReader
-from pellucid.decode.translator import SENTENCE_BY_SENTENCE, Translator
+from pellucid.decode.stages.splitting import SENTENCE_BY_SENTENCE, SplitLines
+from pellucid.decode.translator import Translator
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 
 FAST = SearchConfig(method="greedy", max_extra=3)
@@ -178,11 +179,14 @@ def test_small_letters_and_words_in_capitals_are_read_as_the_training_text_write
 
 def test_sentences_in_small_letters_are_not_missed():
     """The translation of one may begin with a small letter behind another that does not."""
-    [line] = prepare_lines(
-        ["the ball is blue. where is the house?"], [1], SourceReader(small_tokenizer()), LengthLimits(99, 99), FAST
-    )
-    results = [SearchResult([Hypothesis([], 0.0, 0.0, "eos", [0.0])], [text]) for text in ("Ja.", "wo ist es?")]
-    assert assemble_translation(line, results, small_tokenizer(), FAST).missing_sentences == 0
+
+    def search(segments: list[Segment]) -> list[SearchResult]:
+        found = [Hypothesis([], 0.0, 0.0, "eos", [0.0])]
+        return [SearchResult(segments[0], found, ["Ja."]), SearchResult(segments[1], found, ["wo ist es?"])]
+
+    split = SplitLines(SourceReader(small_tokenizer()), LengthLimits(99, 99), FAST)
+    [translation] = split([Line("the ball is blue. where is the house?", 1)], search)
+    assert translation.missing_sentences == 0
 
 
 @pytest.mark.parametrize(
@@ -227,5 +231,5 @@ def test_a_text_is_read_as_it_is_where_nobody_wants_it_adapted(line: str):
     reader = SourceReader(small_tokenizer(), PLAIN_PROFILE)
     for reading, is_same in (("adapt", False), ("keep", True)):
         config = replace(FAST, reading=reading)
-        [prepared] = prepare_lines([line], [0], reader, LengthLimits(200, 200), config)
-        assert ("".join(segment.read.text for segment in prepared.segments) == line) is is_same, reading
+        [cut] = SplitLines(reader, LengthLimits(200, 200), config).cut([Line(line, 0)])
+        assert ("".join(segment.read.text for segment in cut.segments) == line) is is_same, reading

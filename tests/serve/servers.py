@@ -14,9 +14,9 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from pellucid.api import Model, load
-from pellucid.decode.prepared_lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.terms.terminology import Terms
+from pellucid.decode.translation import Translation
+from pellucid.localize.terminology import Terms
 from pellucid.serve.app import create_app
 from pellucid.serve.connections import bind_socket, make_server
 from pellucid.serve.gate import ApiKeys

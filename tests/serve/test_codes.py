@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from pellucid.decode.translation_memory import TranslationMemory
+from pellucid.localize.translation_memory import TranslationMemory
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.settings import Languages
 from tests.documents.samples import SAMPLES

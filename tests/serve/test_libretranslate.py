@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.decode.alarms import ALARMS
-from pellucid.decode.prepared_lines import Translation
-from pellucid.decode.terms.terminology import Terms
+from pellucid.decode.translation import Translation
+from pellucid.localize.terminology import Terms
 from pellucid.serve.libretranslate import STOP_ORDER, measure_known_words
 from pellucid.serve.settings import Languages
 from tests.decode.models import LINES, small_tokenizer

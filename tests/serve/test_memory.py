@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.data.corpus import read_pairs
-from pellucid.decode.translation_memory import TranslationMemory
+from pellucid.localize.translation_memory import TranslationMemory
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.corrections import Corrections
 from tests.decode.models import LINES

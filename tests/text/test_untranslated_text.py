@@ -11,8 +11,8 @@ from pellucid.data.text.line_splitting import SplitLine, SplitRules, describe_sp
 from pellucid.data.text.markup import extract_tags, find_tags, restore_tags
 from pellucid.data.text.protected import list_protected
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.terms.terminology import Terms
 from pellucid.decode.translator import Translator
+from pellucid.localize.terminology import Terms
 from tests.decode.models import random_model, small_tokenizer
 
 PLACEHOLDERS = [

@@ -6,7 +6,7 @@ import pytest
 
 from pellucid.api import Model
 from pellucid.data.source_profile import SourceProfile
-from pellucid.decode.translator import SENTENCE_BY_SENTENCE
+from pellucid.decode.stages.splitting import SENTENCE_BY_SENTENCE
 from pellucid.interpret.trace import Hide, Prefix
 from pellucid.interpret.trace.facts import LinePart
 from pellucid.interpret.trace.session import perform_act

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.decode.prepared_lines import LengthLimits
+from pellucid.decode.line_segments import LengthLimits
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translator import Translator
 from pellucid.interpret.trace import Record

@@ -10,8 +10,11 @@ import pytest
 
 from pellucid.api import Model, load
 from pellucid.data.context import count_context
+from pellucid.data.text.markup import TaggedText
 from pellucid.data.tokenizer import BOS, Tokenizer
+from pellucid.decode.line_segments import Segment
 from pellucid.decode.request import SearchConfig, SearchRequest
+from pellucid.decode.source_reader import ReadText
 from pellucid.training.config import make_run
 from pellucid.training.data import read_data
 from pellucid.training.loop import train_run
@@ -51,12 +54,13 @@ def test_a_batch_of_several_directions_is_each_direction_alone(method: Any):
     # One behind the other, so that neighbours in a batch are of different directions.
     mixed = [ids for pair in zip(sources, sources[len(sources) // 2 :], strict=False) for ids in pair]
     requests = [SearchRequest(ids, number) for number, ids in enumerate(mixed, start=1)]
+    segments = [Segment(TaggedText(""), ReadText(""), request) for request in requests]
     with model.translator.inference():
-        together = model.translator.search_requests(requests, config)
-        for request, hypotheses in zip(requests, together, strict=True):
-            [alone] = model.translator.search_requests([request], config)
-            assert [one.tokens for one in hypotheses] == [one.tokens for one in alone]
-            assert hypotheses[0].log_prob == approx_log_prob(alone[0].log_prob)
+        together = model.translator.search(segments, config)
+        for segment, result in zip(segments, together, strict=True):
+            [alone] = model.translator.search([segment], config)
+            assert [one.tokens for one in result.hypotheses] == [one.tokens for one in alone.hypotheses]
+            assert result.hypotheses[0].log_prob == approx_log_prob(alone.hypotheses[0].log_prob)
 
 
 def test_every_way_to_look_at_a_translation_is_told_the_language():

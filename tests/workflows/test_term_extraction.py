@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pellucid.cli import app
-from pellucid.decode.terms.terminology import Terms
+from pellucid.localize.terminology import Terms
 from pellucid.workflows.term_extraction import link_pairs, list_term_spans, propose_glossary
 
 NOUNS = {"dog": "perro", "cat": "gato", "horse": "caballo", "table": "mesa", "window": "ventana", "garden": "jardín"}

@@ -18,7 +18,7 @@ from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.decode.prepared_lines import Translation
+    from pellucid.decode.translation import Translation
     from pellucid.localize.documents.account import DocumentAccount
     from pellucid.localize.documents.document import Document
     from pellucid.localize.documents.slots import Review
@@ -37,7 +37,7 @@ def translate_document(
     json: bool,
 ) -> None:
     """Translate a document, write it, and say what became of its texts."""
-    from pellucid.decode.prepared_lines import NotTranslated
+    from pellucid.decode.translation import NotTranslated
     from pellucid.localize.documents.account import describe_account, make_account
     from pellucid.localize.documents.readers import read_document
 

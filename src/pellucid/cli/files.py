@@ -17,7 +17,7 @@ from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.decode.prepared_lines import Translation
+    from pellucid.decode.translation import Translation
 
 # Translation of characters that some readers take for the end of a line into JSON escapes.
 _LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
@@ -136,7 +136,7 @@ def open_output(path: str | None) -> Iterator[Callable[[str], Any] | None]:
 @contextmanager
 def name_file_in_errors(path: str) -> Iterator[None]:
     """Put the name of the file into errors about its lines and into warnings of lines that were not translated."""
-    from pellucid.decode.prepared_lines import NotTranslated
+    from pellucid.decode.translation import NotTranslated
 
     name = "standard input" if path == "-" else path
     show = warnings.showwarning

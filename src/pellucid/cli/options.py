@@ -94,7 +94,7 @@ LANGUAGE_OF_TRANSLATIONS = option(
 )
 SOURCE = file_option("source sentences, one per line, plain or .gz; - is standard input")
 TRANSLATIONS = file_option("their translations, line by line")
-TERMS = file_option("terminology: on each line a source term, a tab and its target term")
+TERMS = file_option("terminology: on each line a source term, a tab and its target term; or a .tbx, .csv or .xlsx")
 MEMORY = file_option(
     "translation memory (.tmx or another file of pairs): a line that is in it gets the translation there, and a "
     "similar one is told as such"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pellucid.cli.files import require_file
 from pellucid.cli.options import ENGINE, EXPORTED, MEMORY, PRECISIONS, TERMS, argument, file_option, flag, option
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ def run_serve(
 
     share_free_memory()  # before torch is imported, which makes threads
     from pellucid.config import apply_overrides, build_settings
-    from pellucid.decode.terms.terminology import Terms
-    from pellucid.decode.translation_memory import TranslationMemory
+    from pellucid.localize.terminology import Terms
+    from pellucid.localize.translation_memory import TranslationMemory
     from pellucid.serve.connections import bind_socket, serve_until_stopped
     from pellucid.serve.corrections import Corrections
     from pellucid.serve.gate import ApiKeys, log_request
@@ -103,7 +104,8 @@ def run_serve(
     (first_languages, model), *other_models = named
     source, target = first_languages or (None, None)
     Languages.from_manifest({}, source, target)
-    terminology = None if terms is None else Terms.read(terms)
+    if terms is not None:
+        require_file(terms)
     kept_corrections = None if corrections is None else Corrections(corrections)
     keys = ApiKeys() if api_key_file is None else ApiKeys.from_file(api_key_file)
     # The socket is bound before the model is loaded, so that a taken port is reported at once.
@@ -121,6 +123,7 @@ def run_serve(
         languages = Languages.from_manifest(loaded.manifest, source, target)
         if loaded.is_multilingual and (memory or terms) and not languages.are_named:
             raise ValueError(f"--memory and --terms: only for one direction of {model}; choose it: en:es={model}")
+        terminology = None if terms is None else Terms.read(terms, *(languages.codes or ()))
         remembered = TranslationMemory.read(memory, *(languages.codes or ())) if memory is not None else None
         is_local = _is_loopback(host)
         app = create_app(

@@ -39,7 +39,7 @@ from pellucid.cli.translation_notes import sum_up_notes
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.decode.prepared_lines import Translation
+    from pellucid.decode.translation import Translation
 
 TRANSLATE_EXAMPLES = """\
   echo "The ball is blue." | pellucid translate runs/demo/best
@@ -177,6 +177,7 @@ def run_translate(
     # Mistakes in the options and files are reported before the model is loaded.
     search = search_settings(change, beam=beam, n_best=n_best, alignments=alignments is not None, scores=with_scores)
     require_file(file)
+    from pellucid.data.corpus import holds_pairs
     from pellucid.localize.documents.formats import COMMENTED_FORMATS, MARKED_FORMATS
 
     is_document = _is_document(file)
@@ -190,20 +191,23 @@ def run_translate(
         raise ValueError("--json writes the confidence of every line; leave out --only-above, or --json")
     terminology = remembered = None
     if terms is not None:
-        from pellucid.decode.terms.terminology import Terms
-
-        terminology = Terms.read(terms)
+        require_file(terms)
     prefixes = None if prefix is None else read_parallel_lines(prefix, file)
 
     # At a keyboard, each line is answered before the next is typed. One worker of CTranslate2 is quicker at that.
     one_by_one = search.get("batch") == 1 or (file == "-" and sys.stdin.isatty())
     workers = 1 if one_by_one else None
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
-    loaded, languages = _choose_languages(loaded, source, target, is_of_file=is_document or memory is not None)
+    has_pairs = memory is not None or (terms is not None and holds_pairs(terms))
+    loaded, languages = _choose_languages(loaded, source, target, is_of_file=is_document or has_pairs)
     if only_above is not None and loaded.translator.calibration is None:
         raise ValueError(f"{model} has no calibration, so its confidence is not known: pellucid calibrate {model}")
+    if terms is not None:
+        from pellucid.localize.terminology import Terms
+
+        terminology = Terms.read(terms, *(languages or ()))
     if memory is not None:
-        from pellucid.decode.translation_memory import TranslationMemory
+        from pellucid.localize.translation_memory import TranslationMemory
 
         remembered = TranslationMemory.read(memory, *(languages or ()))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from pellucid.decode.prepared_lines import Translation
+    from pellucid.decode.translation import Translation
     from pellucid.decode.usability import Grade
     from pellucid.localize.documents.chapters import Chapter
 

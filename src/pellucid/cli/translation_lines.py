@@ -9,7 +9,7 @@ import typer
 from pellucid.cli.files import json_line
 
 if TYPE_CHECKING:
-    from pellucid.decode.prepared_lines import Translation
+    from pellucid.decode.translation import Translation
 
 
 def translation_lines(translations: "Iterable[Translation]", n_best: int = 1, json: bool = False) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from pellucid.decode.prepared_lines import Translation
+    from pellucid.decode.translation import Translation
 
 _NUMBER = re.compile(r"\d+")
 _HOLE = "\0"  # stands where a note has a number

@@ -12,7 +12,11 @@ from pellucid.data.text.casing import is_in_capitals, is_in_title_case
 from pellucid.data.text.copied_words import count_copied_words
 from pellucid.data.text.numbers import count_differing_numbers
 from pellucid.data.text.sentences import count_sentences
-from pellucid.decode.repetition import has_doubled_phrase, has_doubled_sentence, has_repeated_characters
+from pellucid.decode.stages.repetition import (
+    has_doubled_phrase,
+    has_doubled_sentence,
+    has_repeated_characters,
+)
 
 ALARMS = {  # each alarm by its name, with the sentence that says it; always told in this order
     "empty": "the translation has no words",
@@ -24,12 +28,14 @@ ALARMS = {  # each alarm by its name, with the sentence that says it; always tol
     "sentences": "the translation has fewer sentences than the line",
 }
 
-# Words from which untranslated ones are a copy; of a line that is copied as a whole, two are enough. They must be more
-# than half of the words, three of four if they are no more than three: people leave so many in one of 10,000 lines,
-# between French and Spanish too. What else is said of people here was measured, too: benchmarks/results/alarms.md.
+# Words from which untranslated ones are a copy; of a line that is copied as a whole, two are
+# enough. They must be more than half of the words, three of four if they are no more than three:
+# people leave so many in one of 10,000 lines, between French and Spanish too. What else is said of
+# people here was measured, too: benchmarks/results/alarms.md.
 _WORDS_OF_A_COPY, _WORDS_OF_A_WHOLE_COPY = 3, 2
 _COPIED_SHARE, _COPIED_SHARE_OF_FEW, _COPIED_SHARE_OF_RELATIVES = 0.5, 0.7, 0.9
-# Letters of one side beyond the triple of the other; people write so much more in one of 5,000 lines.
+# Letters of one side beyond the triple of the other; people write so much more in one of 5,000
+# lines.
 _LONGER_TIMES, _LONGER_LETTERS = 3, 20
 _WIDE_LETTERS = 3  # letters that one of Chinese or Japanese is worth
 # Letters of a name, and of its beginning, which endings and other spellings leave as it is.
@@ -44,7 +50,10 @@ _CAPITALISED = re.compile(r"(?<=[^\W_] )[^\W\d_]+|(?<=[^\W_], )[^\W\d_]+")
 
 
 def find_alarms(
-    source: str, translation: str, profile: SourceProfile | None = None, missing_sentences: int | None = None
+    source: str,
+    translation: str,
+    profile: SourceProfile | None = None,
+    missing_sentences: int | None = None,
 ) -> tuple[str, ...]:
     """Return the names of what went wrong in a translation, in the order of `ALARMS`.
 
@@ -57,16 +66,18 @@ def find_alarms(
     - "length": one of the two has more than three times as many letters as the other.
     - "sentences": `missing_sentences`, which are counted unless they are given.
 
-    `profile` describes the training text: with its words, names are told from other words. Without it there is no
-    alarm about names, nor for a language that writes its nouns with a capital.
+    `profile` describes the training text: with its words, names are told from other words. Without
+    it there is no alarm about names, nor for a language that writes its nouns with a capital.
 
     >>> find_alarms("The dog sleeps on 250 sofas.", "Der dog sleeps on 205 sofas.")
     ('copy', 'numbers')
     """
     if missing_sentences is None:
         missing_sentences = count_missing_sentences(source, translation)
+
     if _is_empty(source, translation):
         return ("empty", "sentences") if missing_sentences else ("empty",)
+
     checks = {
         "copy": _has_copy(source, translation, profile),
         "numbers": _has_other_numbers(source, translation),
@@ -99,7 +110,10 @@ def sort_alarms(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def count_alarms(alarms: Iterable[Iterable[str]]) -> dict[str, int]:
-    """Count in how many translations each of `ALARMS` was found; `alarms` has the names found in each translation."""
+    """Count in how many translations each of `ALARMS` was found.
+
+    `alarms` has the names found in each translation.
+    """
     counts = Counter(name for names in alarms for name in set(names))
     return {name: counts[name] for name in ALARMS}
 
@@ -126,17 +140,22 @@ def _has_copy(source: str, translation: str, profile: SourceProfile | None) -> b
     """Whether most words of a source were left untranslated, more than the training text leaves so."""
     if profile is not None and profile.shares_most_words:
         return False
+
     found = count_copied_words(source, translation, None if profile is None else profile.word_forms)
     if found.is_whole and found.copied == found.words:
-        # Two words that the training text never had may be a name, but hardly with a mark at the end.
+        # Two words that the training text never had may be a name, but hardly with a mark at the
+        # end.
         sure = found.copied if source.rstrip().endswith(_END_MARKS) else found.known
         if sure >= _WORDS_OF_A_WHOLE_COPY:
             return True
+
     if found.copied < _WORDS_OF_A_COPY:
         return False
+
     # Between languages as close as Spanish and Italian, many words are right in both.
     if profile is not None and profile.shares_words:
         return found.copied > _COPIED_SHARE_OF_RELATIVES * found.words
+
     share = _COPIED_SHARE if found.copied > _WORDS_OF_A_COPY else _COPIED_SHARE_OF_FEW
     return found.copied > share * found.words
 
@@ -147,18 +166,21 @@ def _has_other_numbers(source: str, translation: str) -> bool:
 
 
 def find_lost_names(source: str, translation: str, profile: SourceProfile) -> list[str]:
-    """Return the names of a source that nothing in the translation resembles; none where names cannot be recognised.
+    """Return the names of a source that nothing in the translation resembles.
 
-    A name has a capital inside a sentence, and the training text never had it, nor small words that begin like it, as
-    "western" is like "Westerners". Where the last of a row of words with capitals is an ordinary word, as in "Supreme
+    There are none where names cannot be recognised. A name has a capital inside a sentence, and the
+    training text never had it, nor small words that begin like it, as "western" is like
+    "Westerners". Where the last of a row of words with capitals is an ordinary word, as in "Supreme
     Court", none of them is taken for a name.
     """
     forms = profile.word_forms
     if not forms or profile.capitalises_nouns or source[1:].islower():
         return []
+
     candidates = list(_list_unknown_names(source, profile))
     if not candidates or is_in_capitals(source) or is_in_title_case(source, forms):
         return []
+
     written = _fold(translation)
     words = set(_WORDS.findall(written))
     lost = [name for name in candidates if not _is_reminded_of(_fold(name), written, words)]
@@ -179,6 +201,7 @@ def _list_unknown_names(text: str, profile: SourceProfile) -> Iterator[str]:
             row = []
         row.append(word)
         end = match.end()
+
     yield from _names_of_row(row, profile)
 
 
@@ -186,9 +209,12 @@ def _names_of_row(row: list[str], profile: SourceProfile) -> list[str]:
     """Return the unknown words of a row of words with capitals, none where the last is an ordinary word."""
     if not row or profile.word_forms.get(row[-1].upper(), row[-1])[0].islower():
         return []
-    return [
-        word for word in row if len(word) >= _LETTERS_OF_A_NAME and not word.isupper() and not _is_known(word, profile)
-    ]
+    names = []
+    for word in row:
+        is_short = len(word) < _LETTERS_OF_A_NAME or word.isupper()
+        if not is_short and not _is_known(word, profile):
+            names.append(word)
+    return names
 
 
 def _is_known(word: str, profile: SourceProfile) -> bool:
@@ -200,7 +226,10 @@ def _is_known(word: str, profile: SourceProfile) -> bool:
 
 
 def _is_reminded_of(name: str, written: str, words: set[str]) -> bool:
-    """Whether a word of a translation may be a name in another form; all in small letters without accents."""
+    """Whether a word of a translation may be a name in another form.
+
+    All of them are in small letters without accents.
+    """
     if name[:_NAME_BEGINNING] in written:
         return True
     matcher = SequenceMatcher(b=name, autojunk=False)
@@ -236,7 +265,8 @@ def _repeats_itself(source: str, translation: str) -> bool:
         return True
     if has_doubled_phrase(translation) and not has_doubled_phrase(source):
         return True
-    # "Thank you very much. Thank you." may be two times the same elsewhere, but one sentence is not two.
+    # "Thank you very much. Thank you." may be two times the same elsewhere, but one sentence is not
+    # two.
     return has_doubled_sentence(translation) and count_sentences(translation) > count_sentences(source)
 
 
@@ -247,7 +277,9 @@ def _has_odd_length(source: str, translation: str) -> bool:
 
 
 def _count_letters(text: str) -> int:
-    """Count the letters and digits of a text; one of a script whose letters are syllables or words counts for three.
+    """Count the letters and digits of a text.
+
+    A letter of a script whose letters are syllables or words counts for three.
 
     >>> _count_letters("It is 5."), _count_letters("五時です")
     (5, 12)

@@ -1,7 +1,7 @@
 """Word alignment: links source and target words by how far cross-attention moves the rows of the decoder.
 
-The norms are defined in Kobayashi et al. 2020. What is done with them here, and the error rates of this method and of
-its alternatives, stand in benchmarks/results/alignment.md.
+The norms are defined in Kobayashi et al. 2020. What is done with them here, and the error rates of
+this method and of its alternatives, stand in benchmarks/results/alignment.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,8 @@ def align_sentences(
 ) -> list[Links]:
     """Return the links of each sentence, from one pass over all of them by a model in evaluation mode.
 
-    `source_texts` and `target_texts` say what the words are. A sentence's links do not depend on the other sentences.
+    `source_texts` and `target_texts` say what the words are. A sentence's links do not depend on
+    the other sentences.
     """
     links, all_norms = [], piece_alignments(model, sources, targets)
     for norms, source, target, *texts in zip(all_norms, sources, targets, source_texts, target_texts, strict=True):
@@ -47,47 +48,53 @@ def piece_alignments(
     """Return how far each source piece moved the row that writes each target piece, layer by layer, without EOS."""
     if not sources:
         return []
-    return [
-        norms[:, : len(strip_eos(target)), : len(strip_eos(source))].cpu()
-        for norms, source, target in zip(cross_norms(model, sources, targets).unbind(1), sources, targets, strict=True)
-    ]
+    alignments = []
+    all_norms = cross_norms(model, sources, targets).unbind(1)
+    for norms, source, target in zip(all_norms, sources, targets, strict=True):
+        target_length, source_length = len(strip_eos(target)), len(strip_eos(source))
+        alignments.append(norms[:, :target_length, :source_length].cpu())
+    return alignments
 
 
 def link_words(
-    norms: Float[Tensor, "L T S"], source_words: Sequence[AlignedWord], target_words: Sequence[AlignedWord]
+    norms: Float[Tensor, "L T S"],
+    source_words: Sequence[AlignedWord],
+    target_words: Sequence[AlignedWord],
 ) -> Links:
     """Return the links of a sentence: the pairs of words in which one is the best match for the other.
 
-    A layer values a pair by the product of two shares, of what the target word took and of what the source word gave
-    (a product of two directions, as in Liang et al. 2006), and the layers are added up. A word that took or gave
-    nothing has no link.
+    A layer values a pair by the product of two shares, of what the target word took and of what the
+    source word gave (a product of two directions, as in Liang et al. 2006), and the layers are
+    added up. A word that took or gave nothing has no link.
     """
-    # By the product, a word that all attend to is nobody's best match, and a layer that attends everywhere says little.
+    # By the product, a word that all attend to is nobody's best match, and a layer that attends
+    # everywhere says little.
     if not source_words or not target_words:
         return []
+
     return list_links(
         mark_row_and_column_maxima(link_strengths(norms_by_word(norms, source_words, target_words)).sum(dim=0))
     )
 
 
 def norms_by_word(
-    values: Float[Tensor, "L T S"], source_words: Sequence[AlignedWord], target_words: Sequence[AlignedWord]
+    values: Float[Tensor, "L T S"],
+    source_words: Sequence[AlignedWord],
+    target_words: Sequence[AlignedWord],
 ) -> Float[Tensor, "L N M"]:
     """Sum values over the pieces of each of M source words, and average over the pieces of each of N target words.
 
     Between punctuation and a word the value is 0.
     """
     source_sums = torch.stack(
-        [values[..., word.pieces.start : word.pieces.stop].sum(dim=2) for word in source_words], dim=2
+        [values[..., word.pieces.start : word.pieces.stop].sum(dim=2) for word in source_words],
+        dim=2,
     )
     # A word of no pieces has a mean of NaN: `nan_to_num` below makes it 0, so that it has no link.
     rows = [source_sums[:, word.pieces.start : word.pieces.stop].mean(dim=1) for word in target_words]
-    same_kind = torch.tensor(
-        [
-            [source_word.punctuation == target_word.punctuation for source_word in source_words]
-            for target_word in target_words
-        ]
-    )
+    source_kinds = torch.tensor([word.punctuation for word in source_words])
+    target_kinds = torch.tensor([word.punctuation for word in target_words])
+    same_kind = target_kinds[:, None] == source_kinds[None, :]
     return torch.stack(rows, dim=1).nan_to_num() * same_kind.to(values.device)
 
 
@@ -113,7 +120,10 @@ def list_links(best: Bool[Tensor, "N M"]) -> Links:
 
 @torch.no_grad()
 def cross_norms(
-    model: Transformer, sources: Sequence[list[int]], targets: Sequence[list[int]], measure: "Measure | None" = None
+    model: Transformer,
+    sources: Sequence[list[int]],
+    targets: Sequence[list[int]],
+    measure: "Measure | None" = None,
 ) -> Float[Tensor, "L B *C T S"]:
     """Return `contribution_norms`, or another measure, of each decoder layer and row that writes a target piece."""
     assert not model.training  # dropout would change the attention
@@ -137,7 +147,8 @@ def cross_norms(
     return torch.stack(norms)
 
 
-# Function of the pattern, the values and the output projection of a cross-attention, such as `contribution_norms`.
+# Function of the pattern, the values and the output projection of a cross-attention, such as
+# `contribution_norms`.
 Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -148,8 +159,8 @@ def contribution_norms(
 
     It is the norm of Kobayashi et al. 2020, ||alpha f(x)||, with the heads of a layer added up.
     """
-    # The vector need not be formed for every t and s: its length follows from the products of the H vectors
-    # v[h, s] W_O[h] of s with one another.
+    # The vector need not be formed for every t and s: its length follows from the products of the H
+    # vectors v[h, s] W_O[h] of s with one another.
     vectors = project_values(v.to(pattern.dtype), output.to(pattern.dtype))
     mixed = torch.einsum("bhts,bshg->bgts", pattern, vectors @ vectors.mT)
     return (mixed * pattern).sum(dim=1).clamp(min=0.0).sqrt()  # rounding may leave a square just below 0

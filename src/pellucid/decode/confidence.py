@@ -18,8 +18,8 @@ CALIBRATION = "calibration.json"  # file of a model directory that holds its cal
 def confidence_features(log_prob: float, pieces: int, source_pieces: int) -> tuple[float, ...]:
     """Return what a translation is judged by, without scale.
 
-    They are 1; the log-probability of exactly this text, in nats; the same for each piece; the logarithm of the
-    number of pieces; and how far the ratio of both lengths is from 1.
+    They are 1; the log-probability of exactly this text, in nats; the same for each piece; the
+    logarithm of the number of pieces; and how far the ratio of both lengths is from 1.
     """
     return 1.0, log_prob, log_prob / pieces, log(pieces), abs(log(pieces / source_pieces))
 
@@ -53,14 +53,15 @@ class ConfidenceCurve:
 class Calibration:
     """Weights of the features, whose sum is the score of a sentence, its curve, and the curve of single words.
 
-    The score of a word is the log-probability of its pieces, in nats. There is no curve of words where too few
-    translations are spelled by their pieces.
+    The score of a word is the log-probability of its pieces, in nats. There is no curve of words
+    where too few translations are spelled by their pieces.
     """
 
     weights: tuple[float, ...]
     curve: ConfidenceCurve
     words: ConfidenceCurve | None
-    # Definition of "needs no change", and what was measured on the half of dev that nothing was fitted on.
+    # Definition of "needs no change", and what was measured on the half of dev that nothing was
+    # fitted on.
     about: Mapping[str, Any]
     quality: QualityEstimate | None = None
     """What the grades follow from; None in a calibration of an older version."""
@@ -79,7 +80,10 @@ class Calibration:
     def confidences_of_words(
         self, text: str, pieces: Sequence[str], piece_log_probs: Sequence[float]
     ) -> tuple[float, ...] | None:
-        """Return the confidence of each word of a translation; None without a curve, and where `word_log_probs` is."""
+        """Return the confidence of each word of a translation.
+
+        It is None without a curve, and where `word_log_probs` is None.
+        """
         log_probs = None if self.words is None else word_log_probs(text, pieces, piece_log_probs)
         return None if self.words is None or log_probs is None else tuple(map(self.words.confidence_at, log_probs))
 
@@ -91,13 +95,15 @@ class Calibration:
 def word_log_probs(text: str, pieces: Sequence[str], piece_log_probs: Sequence[float]) -> list[float] | None:
     """Return the log-probability of each word of a translation, split at white space, as the sum over its pieces.
 
-    None where the pieces do not spell the text, as where tags were put back, or have no numbers of their own.
+    None where the pieces do not spell the text, as where tags were put back, or have no numbers of
+    their own.
 
     >>> word_log_probs("la bola", ["▁la", "▁bo", "la", "</s>"], [-0.5, -1.0, -0.25, -0.125])
     [-0.5, -1.25]
     """
     if len(pieces) != len(piece_log_probs):
         return None
+
     written = pieces[:-1] if pieces and pieces[-1] == "</s>" else pieces
     if b"".join(map(piece_bytes, written)).decode("utf-8", "replace").split() != text.split():
         return None
@@ -111,6 +117,7 @@ def read_calibration(directory: Path, manifest: Mapping[str, Any]) -> Calibratio
     """
     if CALIBRATION not in manifest["files"]:
         return None
+
     path = directory / CALIBRATION
     try:
         table = json.loads(path.read_text(encoding="utf-8"))

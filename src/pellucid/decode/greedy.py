@@ -22,8 +22,8 @@ from pellucid.decode.search import (
     stable_topk,
 )
 
-# Choose the next token of each row, from log-probabilities, the sentence of each row and the position (from 0). The
-# second result is the margin of each choice: how near another token came.
+# Choose the next token of each row, from log-probabilities, the sentence of each row and the
+# position (from 0). The second result is the margin of each choice: how near another token came.
 ChoosePiece = Callable[[Float[Tensor, "R V"], Int[Tensor, " R"], int], tuple[Int[Tensor, " R"], Float[Tensor, " R"]]]
 
 
@@ -45,9 +45,10 @@ def greedy_search(
     choose: ChoosePiece = choose_likeliest,
     observe: StepObserver | None = None,
 ) -> list[list[Hypothesis]]:
-    """Return one hypothesis for each sentence, of at most `limits` tokens, EOS included; a tie goes to the lower id.
+    """Return one hypothesis for each sentence, of at most `limits` tokens, EOS included.
 
-    The length penalty changes only the score that is reported. Sampling is this search with another `choose`.
+    A tie goes to the lower id. The length penalty changes only the score that is reported. Sampling
+    is this search with another `choose`.
     """
     sentences = torch.arange(len(limits), device=limits.device)
     last_tokens = torch.full_like(sentences, BOS)
@@ -113,11 +114,11 @@ def sample_search(
     length_penalty: float,
     rules: Sequence[Rule] = (forbidden_rule(),),
 ) -> list[list[Hypothesis]]:
-    """Return N hypotheses of each sentence, best first, of at most `limits` tokens with EOS; some may be equal.
+    """Return N hypotheses of each sentence, best first, of at most `limits` tokens with EOS.
 
-    `draws` are numbers from [0, 1), one for each token that may be written, and all the randomness there is: a
-    hypothesis depends on its own row of them and on no other. Log-probabilities and scores come from the model
-    itself, before temperature and cuts.
+    Some may be equal. `draws` are numbers from [0, 1), one for each token that may be written, and
+    all the randomness there is: a hypothesis depends on its own row of them and on no other.
+    Log-probabilities and scores come from the model itself, before temperature and cuts.
     """
     sentences, copies, _ = draws.shape
     rows = torch.arange(sentences, device=limits.device).repeat_interleave(copies)
@@ -126,7 +127,8 @@ def sample_search(
 
     def choose(log_probs, numbers, position):
         tokens = draw_piece(log_probs, uniform[numbers, position], temperature, top_k, top_p)
-        # A draw has no runner-up, so its margin is infinite: no sample is searched again as a close call.
+        # A draw has no runner-up, so its margin is infinite: no sample is searched again as a close
+        # call.
         return tokens, torch.full_like(log_probs[:, 0], torch.inf)
 
     def rule_for_draws(log_probs, tokens, numbers):
@@ -140,12 +142,17 @@ def sample_search(
 
 
 def draw_piece(
-    log_probs: Float[Tensor, "R V"], uniform: Float[Tensor, " R"], temperature: float, top_k: int, top_p: float
+    log_probs: Float[Tensor, "R V"],
+    uniform: Float[Tensor, " R"],
+    temperature: float,
+    top_k: int,
+    top_p: float,
 ) -> Int[Tensor, " R"]:
     """Return the token whose interval of [0, 1) the uniform number falls in, the tokens being laid side by side.
 
-    softmax(log p / temperature); of that the `top_k` likeliest (Fan et al. 2018; 0: all); of those, renormalised, the
-    fewest whose probabilities reach `top_p` (nucleus sampling, Holtzman et al. 2020; 1: all), renormalised again.
+    softmax(log p / temperature); of that the `top_k` likeliest (Fan et al. 2018; 0: all); of those,
+    renormalised, the fewest whose probabilities reach `top_p` (nucleus sampling, Holtzman et al.
+    2020; 1: all), renormalised again.
 
     >>> p = torch.tensor([[0.2, 0.5, 0.3]])
     >>> [draw_piece(p.log(), torch.tensor([u]), 1.0, 0, 0.7).item() for u in (0.0, 0.62, 0.63, 0.99)]
@@ -157,7 +164,9 @@ def draw_piece(
     elif top_p < 1.0:
         ordered, tokens = log_probs.sort(dim=1, descending=True, stable=True)
     else:  # nothing is cut, so the order does not matter
-        ordered, tokens = log_probs, torch.arange(vocabulary, device=log_probs.device).expand_as(log_probs)
+        ordered = log_probs
+        tokens = torch.arange(vocabulary, device=log_probs.device).expand_as(log_probs)
+
     probs = (ordered / temperature).softmax(dim=1)
     probs_before = probs.cumsum(dim=1) - probs  # what the likelier tokens have together: the first one always stays
     probs = torch.where(probs_before < top_p, probs, 0.0)

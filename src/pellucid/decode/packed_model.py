@@ -17,7 +17,8 @@ from pellucid.model.dropout import Dropout
 
 LARGE = 2**16  # numbers in a matrix from which packing it pays: a packed product takes 15 to 60 microseconds to begin
 ENOUGH = 2**17  # multiplications from which the packed product is the quicker one (benchmarks/results/one-model.md)
-# Part that takes the place of dropout in a copy, which is for inference only: a sixth of the copying is saved.
+# Part that takes the place of dropout in a copy, which is for inference only: a sixth of the
+# copying is saved.
 NO_DROPOUT = nn.Identity()
 
 _packing = Lock()
@@ -26,8 +27,9 @@ _packing = Lock()
 class PackedWeight(Tensor):
     """A matrix that knows a second copy of itself, in the layout in which oneDNN multiplies a few rows fastest.
 
-    `F.linear` with such a matrix takes a half to nine tenths of the usual time for a few rows, in the same precision
-    (benchmarks/results/translate.md). For everything else it is the plain matrix.
+    `F.linear` with such a matrix takes a half to nine tenths of the usual time for a few rows, in
+    the same precision (benchmarks/results/translate.md). For everything else it is the plain
+    matrix.
     """
 
     plain: Tensor
@@ -37,9 +39,16 @@ class PackedWeight(Tensor):
 
     @classmethod
     def __torch_function__(
-        cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        cls,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Multiply with the packed copy where torch is asked for x W^T + b; do anything else as torch does it."""
+        """Multiply with the packed copy where torch is asked for x W^T + b.
+
+        Do anything else as torch does it.
+        """
         if func is F.linear and not kwargs and isinstance(args[1], cls):
             return args[1].project(args[0], *args[2:])
         with torch._C.DisableTorchFunctionSubclass():
@@ -51,7 +60,8 @@ class PackedWeight(Tensor):
         """Return x W^T + b; shapes as for `F.linear`."""
         if x.numel() < self.least_rows * x.shape[-1]:
             return F.linear(x, self.plain, bias)
-        # The operator is quickest with a matrix of rows: of a batch of sequences it makes one itself, more slowly.
+        # The operator is quickest with a matrix of rows: of a batch of sequences it makes one
+        # itself, more slowly.
         rows = x.reshape(-1, x.shape[-1])
         packed = self.pack() if self.packed is None else self.packed
         return torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "").view(*x.shape[:-1], -1)
@@ -73,7 +83,10 @@ class PackedWeight(Tensor):
 
 
 def _pack_weight(weight: Tensor) -> Tensor:
-    """Return a matrix that multiplies by a packed copy; the tensor as it is where that cannot be or does not pay."""
+    """Return a matrix that multiplies by a packed copy.
+
+    Where that cannot be or does not pay, it is the tensor itself.
+    """
     if not can_pack(weight):
         return weight
     matrix = weight.detach().as_subclass(PackedWeight)
@@ -84,7 +97,10 @@ def _pack_weight(weight: Tensor) -> Tensor:
 
 
 def can_pack(weight: Tensor) -> bool:
-    """Whether packing this matrix is possible here, and pays; the packing operators are the ones torch.compile uses."""
+    """Whether packing this matrix is possible here, and pays.
+
+    The packing operators are the ones torch.compile uses.
+    """
     if weight.dim() != 2 or weight.device.type != "cpu" or platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
@@ -97,8 +113,9 @@ def can_pack(weight: Tensor) -> bool:
 class ModelPacker:
     """Makes copies of a model for searching: copies of its modules, which run the model's code over its own weights.
 
-    The model is left as it is, and may be trained or changed meanwhile. A copy costs half a millisecond, so each search
-    takes a new one and sees the model of now; only the packed weights are kept, each until it changes.
+    The model is left as it is, and may be trained or changed meanwhile. A copy costs half a
+    millisecond, so each search takes a new one and sees the model of now; only the packed weights
+    are kept, each until it changes.
     """
 
     def __init__(self, model: Transformer):
@@ -109,38 +126,47 @@ class ModelPacker:
         """Return the model in evaluation, with packed matrices and without what surrounds a call of an nn.Module."""
         packed: dict[int, tuple[Tensor, int, int, Tensor]] = {}
         model = self._copy_module(self.model, {}, packed)
-        # Of tied embeddings the output alone is multiplied by: it becomes a copy apart, and the tables stay plain.
+        # Of tied embeddings the output alone is multiplied by: it becomes a copy apart, and the
+        # tables stay plain.
         output = self._copy_module(self.model.output_embedding, {}, packed)
         output.__dict__["weight"] = self._pack(self.model.output_embedding.weight, packed)
         model.__dict__["output_embedding"] = model._modules["output_embedding"] = output
-        # At the end and at once: other threads may be copying too. What the model no longer has is dropped here.
+        # At the end and at once: other threads may be copying too. What the model no longer has is
+        # dropped here.
         self._packed = packed
         return model
 
     def _copy_module(self, module: Any, copies: dict[nn.Module, nn.Module], packed: dict[int, Any]) -> Any:
         if module is None:
             return None
+
         # Subclasses and modules with hooks are kept: they may do something in evaluation.
         if type(module) is Dropout and can_call_directly(module):
             module = NO_DROPOUT
+
         if module in copies:  # one module under two names, such as tied embeddings
             return copies[module]
+
         copied: Any = object.__new__(type(module))
         copies[module] = copied
         children = {name: self._copy_module(child, copies, packed) for name, child in module._modules.items()}
-        # Children and tensors become plain attributes: nn.Module.__getattr__, which would look them up, costs a tenth
-        # of a greedy search with a tiny model.
+        # Children and tensors become plain attributes: nn.Module.__getattr__, which would look them
+        # up, costs a tenth of a greedy search with a tiny model.
         copied.__dict__.update(vars(module) | module._parameters | module._buffers | children)
         copied.__dict__.update(training=False, _modules=children)
         if isinstance(module, nn.Linear):
             copied.__dict__["weight"] = self._pack(module.weight, packed)
+
         if can_call_directly(module):
             copied.__class__ = _called_directly(type(module), isinstance(copied.__dict__.get("weight"), PackedWeight))
         return copied
 
     def _pack(self, weight: Tensor, packed: dict[int, tuple[Tensor, int, int, Tensor]]) -> Tensor:
         """Return the packed weight that is known from an earlier copy, or a new one if the weight has changed since."""
-        state = weight.data_ptr(), weight._version  # what changes when a weight is replaced or written to
+        state = (
+            weight.data_ptr(),
+            weight._version,
+        )  # what changes when a weight is replaced or written to
         entry = packed.get(id(weight)) or self._packed.get(id(weight))
         if entry is None or entry[1:3] != state:
             entry = weight, *state, _pack_weight(weight)
@@ -150,7 +176,12 @@ class ModelPacker:
 
 def can_call_directly(module: nn.Module) -> bool:
     """Whether calling a module runs `forward` of its class and nothing else: no hook, no `forward` of its own."""
-    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
+    hooks = (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
+    )
     return not any(hooks) and "forward" not in vars(module)
 
 

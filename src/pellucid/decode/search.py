@@ -1,6 +1,6 @@
 """Building blocks of the searches: the `Step` and `Rule` interfaces, rules, top-k, finished hypotheses, observers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import fsum, inf, isfinite
@@ -19,20 +19,23 @@ class SearchState(Protocol):
     """State of a step between calls: a model's memory and cache, the prefixes of a table, or nothing."""
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
-        """Keep these of the old rows and these of the old sentences, both in this order; either may repeat.
+        """Keep these of the old rows and these of the old sentences, both in this order.
 
-        Rows stand sentence by sentence, the same number for each. As many sentences as before are the same ones.
+        Either may repeat. Rows stand sentence by sentence, the same number for each. As many
+        sentences as before are the same ones.
         """
         ...
 
 
-# Function from each row's last token, and the step's own state, to the logits of each row's next token. An ensemble
-# needs no other search, only another step: the logarithm of the mean of several models' probabilities.
+# Function from each row's last token, and the step's own state, to the logits of each row's next
+# token. An ensemble needs no other search, only another step: the logarithm of the mean of several
+# models' probabilities.
 Step = Callable[[Int[Tensor, " R"], Any], Float[Tensor, "R V"]]
 
-# Function that sets, in place, the log-probabilities of the tokens a row may not write next to minus infinity. It is
-# given the log-probabilities, the tokens that each row has written (without BOS), and the sentence of the batch that
-# each row belongs to. Probabilities are not renormalised after it: they stay those that `Translator.score` finds.
+# Function that sets, in place, the log-probabilities of the tokens a row may not write next to
+# minus infinity. It is given the log-probabilities, the tokens that each row has written (without
+# BOS), and the sentence of the batch that each row belongs to. Probabilities are not renormalised
+# after it: they stay those that `Translator.score` finds.
 Rule = Callable[[Float[Tensor, "R V"], Int[Tensor, "R T"], Int[Tensor, " R"]], None]
 
 
@@ -49,14 +52,31 @@ def forbidden_rule(ids: tuple[int, ...] = FORBIDDEN) -> Rule:
     return rule
 
 
+def wanted_rule(checks: Iterable[Callable[[], None]]) -> Rule:
+    """Make the rule that forbids nothing: it asks between two steps whether the search is still wanted.
+
+    A check ends the whole search by raising an exception.
+    """
+
+    def rule(log_probs: Float[Tensor, "R V"], tokens: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
+        for check_wanted in checks:
+            check_wanted()
+
+    return rule
+
+
 def log_probabilities(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
     """Return the log-softmax of the logits, in float32 at least."""
-    # A model in bfloat16 has 8 bits of mantissa: the sum over a vocabulary would be lost in rounding.
+    # A model in bfloat16 has 8 bits of mantissa: the sum over a vocabulary would be lost in
+    # rounding.
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
 
 
 def apply_rules(
-    logits: Float[Tensor, "R V"], rules: Sequence[Rule], tokens: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]
+    logits: Float[Tensor, "R V"],
+    rules: Sequence[Rule],
+    tokens: Int[Tensor, "R T"],
+    sentences: Int[Tensor, " R"],
 ) -> Float[Tensor, "R V"]:
     """Return the log-probabilities, with minus infinity where a rule forbids a token."""
     log_probs = log_probabilities(logits)
@@ -66,43 +86,55 @@ def apply_rules(
 
 
 def stable_topk(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """Return the k largest numbers of each row, largest first, and their indices; the lower index wins a tie.
+    """Return the k largest numbers of each row, largest first, and their indices.
 
-    The order among entries of minus infinity is unspecified.
+    The lower index wins a tie. The order among entries of minus infinity is unspecified.
 
     >>> stable_topk(torch.tensor([[2.0, 7.0, 7.0, 7.0, 1.0]]), 2)[1].tolist()
     [[1, 2]]
     """
-    # One number more than asked for shows a tie between the last that is taken and the first that is not.
+    # One number more than asked for shows a tie between the last that is taken and the first that
+    # is not.
     values, indices = _blockwise_topk(x, min(k + 1, x.shape[1]))
-    # topk does not say which of equal numbers it takes, so rows where that matters are looked at again.
+    # topk does not say which of equal numbers it takes, so rows where that matters are looked at
+    # again.
     tied = ((values[:, 1:] == values[:, :-1]) & (values[:, 1:] != -torch.inf)).any(dim=1).nonzero()[:, 0]
     if len(tied):
-        values[tied], indices[tied] = (
-            columns[:, : values.shape[1]] for columns in _sort_at_least(x[tied], values[tied, -1:])
-        )
+        sorted_values, sorted_indices = _sort_at_least(x[tied], values[tied, -1:])
+        values[tied] = sorted_values[:, : values.shape[1]]
+        indices[tied] = sorted_indices[:, : values.shape[1]]
     return values[:, :k], indices[:, :k]
 
 
 def _sort_at_least(
     x: Float[Tensor, "R V"], least: Float[Tensor, "R 1"]
 ) -> tuple[Float[Tensor, "R N"], Int[Tensor, "R N"]]:
-    """Sort the numbers of each row that are not below `least`, and some others; the lower index wins a tie."""
-    # Rows have different counts, so each takes as many as the row with most: hence "and some others".
+    """Sort the numbers of each row that are not below `least`, and some others.
+
+    The lower index wins a tie.
+    """
+    # Rows have different counts, so each takes as many as the row with most: hence "and some
+    # others".
     values, indices = _blockwise_topk(x, int((~(x < least)).sum(dim=1).max()))
-    # By index first: the stable sort by value then leaves equal numbers in the order of their indices.
+    # By index first: the stable sort by value then leaves equal numbers in the order of their
+    # indices.
     indices, order = indices.sort(dim=1)
     values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
     return values, indices.gather(1, order)
 
 
 def _blockwise_topk(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """Return `x.topk(k)`, several times as fast for long rows on a CPU; any of several equal numbers may be taken."""
+    """Return `x.topk(k)`, several times as fast for long rows on a CPU.
+
+    Any of several equal numbers may be taken.
+    """
     blocks = x.shape[1] // TOPK_BLOCK
     if x.is_cuda or blocks < 2 * k:
         return x.topk(k)
+
     blocked = x[:, : blocks * TOPK_BLOCK].unflatten(1, (blocks, TOPK_BLOCK))
-    # The k largest numbers stand in the k blocks with the largest maxima: no other block is looked into.
+    # The k largest numbers stand in the k blocks with the largest maxima: no other block is looked
+    # into.
     chosen_blocks = blocked.amax(dim=2).topk(k).indices
     candidates = blocked.gather(1, chosen_blocks[:, :, None].expand(-1, -1, TOPK_BLOCK)).flatten(1)
     # The numbers behind the last full block are candidates too.
@@ -142,12 +174,14 @@ class FinishedHypotheses:
         self.margins.append((sentences, margins))
 
     def best_lists(self, n_best: int) -> list[list[Hypothesis]]:
-        """Return the best `n_best` hypotheses of each sentence; none where the step gave infinite or NaN numbers."""
-        margins = {
-            number: margin
-            for numbers, values in self.margins
-            for number, margin in zip(numbers.tolist(), values.tolist(), strict=True)
-        }
+        """Return the best `n_best` hypotheses of each sentence.
+
+        There are none where the step gave infinite or NaN numbers.
+        """
+        margins: dict[int, float] = {}
+        for numbers, values in self.margins:
+            margins.update(zip(numbers.tolist(), values.tolist(), strict=True))
+
         hypotheses: list[list[Hypothesis]] = [[] for _ in range(self.sentences)]
         unsound = set[int]()
         for numbers, token_rows, log_prob_rows, stop in self.chunks:
@@ -162,16 +196,21 @@ class FinishedHypotheses:
                 hypotheses[number].append(
                     Hypothesis(tokens[:-1] if stop == "eos" else tokens, score, log_prob, stop, log_probs)
                 )
-        return [
-            [] if number in unsound else _best_with_margin(candidates, n_best, margins.get(number, inf))
-            for number, candidates in enumerate(hypotheses)
-        ]
+
+        for number in unsound:
+            hypotheses[number] = []
+
+        best = []
+        for number, candidates in enumerate(hypotheses):
+            best.append(_best_with_margin(candidates, n_best, margins.get(number, inf)))
+        return best
 
 
 def _best_with_margin(hypotheses: list[Hypothesis], n_best: int, margin: float) -> list[Hypothesis]:
     """Return the first `n_best` hypotheses of one sentence, with a margin that covers their order too."""
     order = rank_hypotheses(hypotheses)
-    # One that ended goes before one that was cut off; scores do not decide it, so it is never a close call.
+    # One that ended goes before one that was cut off; scores do not decide it, so it is never a
+    # close call.
     neighbours = [(a, b) for a, b in pairwise(order[: n_best + 1]) if a.stop == b.stop]
     margin = min([margin, *(a.score - b.score for a, b in neighbours)])
     return [replace(hypothesis, margin=margin) for hypothesis in order[:n_best]]
@@ -181,9 +220,10 @@ def _best_with_margin(hypotheses: list[Hypothesis], n_best: int, margin: float) 
 class SearchStep:
     """The N candidates of one step for each of the B sentences still being searched, best first, and their fate.
 
-    A parent is an index, from 0, among the hypotheses that the step before kept, best first. `log_probs` belong to
-    `tokens`, `totals` to the whole hypotheses. Impossible candidates, whose total is minus infinity, may fill the
-    end. A candidate that is neither kept nor finished was dropped.
+    A parent is an index, from 0, among the hypotheses that the step before kept, best first.
+    `log_probs` belong to `tokens`, `totals` to the whole hypotheses. Impossible candidates, whose
+    total is minus infinity, may fill the end. A candidate that is neither kept nor finished was
+    dropped.
     """
 
     # There is one candidate more than the search can use: it only shows how near the next one came.
@@ -201,9 +241,10 @@ StepObserver = Callable[[SearchStep], None]
 
 
 def no_repeat_rule(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = ()) -> Rule:
-    """Make the rule that sentence i has no `sizes[i]` tokens in a row twice; 0 leaves a sentence alone.
+    """Make the rule that sentence i has no `sizes[i]` tokens in a row twice.
 
-    The prefix that `prefix_rule` demands of a sentence may repeat itself, as a placeholder that is given twice does.
+    0 leaves a sentence alone. The prefix that `prefix_rule` demands of a sentence may repeat
+    itself, as a placeholder that is given twice does.
     """
     assert all(size >= 0 for size in sizes)
     size_of_sentence = torch.tensor(sizes, dtype=torch.int64)
@@ -211,7 +252,8 @@ def no_repeat_rule(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = (
     distinct_sizes = sorted(set(sizes) - {0})
 
     def rule(log_probs: Float[Tensor, "R V"], tokens: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
-        # Inside the prefix the rule is off: with two rules that each forbid what the other leaves, nothing is allowed.
+        # Inside the prefix the rule is off: with two rules that each forbid what the other leaves,
+        # nothing is allowed.
         is_free = tokens.shape[1] >= prefix_lengths.to(sentences.device)[sentences]
         size_of_row = size_of_sentence.to(sentences.device)[sentences] * is_free
         for size in distinct_sizes:

@@ -59,8 +59,9 @@ class ReadText:
 class SourceReader:
     """Turns texts of users into texts like those that a model was trained on, as its `profile` describes them.
 
-    Without a profile, as for models of older versions and for imported ones, only characters that no piece of the
-    vocabulary spells are replaced; so too by a reader that does not adapt texts (`as_they_are`).
+    Without a profile, as for models of older versions and for imported ones, only characters that
+    no piece of the vocabulary spells are replaced; so too by a reader that does not adapt texts
+    (`as_they_are`).
     """
 
     tokenizer: Tokenizer
@@ -80,7 +81,10 @@ class SourceReader:
 
     @property
     def translates_numbers(self) -> bool:
-        """Whether the model has learned to translate text without a letter, such as 12; it stays as it is otherwise."""
+        """Whether the model has learned to translate text without a letter, such as 12.
+
+        Otherwise such text stays as it is.
+        """
         return self.profile is not None and self.profile.translates_numbers
 
     def continues(self, sentence: str) -> bool:
@@ -93,15 +97,23 @@ class SourceReader:
         return frozenset() if self.profile is None or not self.adapts else self.profile.unknown_marks
 
     def read(self, text: str, keep_case: bool = False) -> ReadText:
-        """Return what the model reads for a text without tags; `keep_case` leaves its capitals alone."""
+        """Return what the model reads for a text without tags.
+
+        `keep_case` leaves its capitals alone.
+        """
         plain = spell_plainly(text, self.knows)
         casing = None if keep_case else self.find_casing(plain.text)
         changed = plain if plain.respelled else None
         if casing is None:
             return ReadText(plain.text, changed)
+
         assert self.profile is not None
         recase = recase_capital_words if casing == "words" else partial(recase_sentence, casing=casing)
-        recased = recase(plain.text, word_forms=self.profile.word_forms, capitalise_unknown=self._capitalise_unknown)
+        recased = recase(
+            plain.text,
+            word_forms=self.profile.word_forms,
+            capitalise_unknown=self._capitalise_unknown,
+        )
         return ReadText(recased, changed, casing, self.target_language, plain.text)
 
     def find_casing(self, text: str) -> Casing | None:
@@ -110,13 +122,17 @@ class SourceReader:
         # A tokenizer that makes everything lower case knows no other.
         if profile is None or not self.adapts or self.tokenizer.lowercase:
             return None
+
         if is_in_capitals(text):
             # "NATO" may be a word that the training text has in capitals.
             return None if profile.has_capitals or self._is_known_word(text) else "capitals"
+
         if not profile.has_title_case and is_in_title_case(text, profile.word_forms):
             return "title"
+
         if is_in_small_letters(text) and profile.has_few_small_letters:
             return "small"
+
         if recase_capital_words(text, profile.word_forms, False) != text and not profile.has_capitals:
             return "words"
         return None
@@ -140,7 +156,8 @@ class SourceReader:
     def unknown_characters(self, texts: Iterable[str]) -> list[str]:
         """Return the characters of texts that the tokenizer makes the unknown piece of, in order of appearance."""
         characters = list(dict.fromkeys(character for text in texts for character in text if not character.isspace()))
-        # Each alone: the tokenizer may spell a character plainly before it looks for a piece, and no list tells that.
+        # Each alone: the tokenizer may spell a character plainly before it looks for a piece, and
+        # no list tells that.
         rows = self.tokenizer.encode_source_text(characters)
         return [character for character, ids in zip(characters, rows, strict=True) if UNK in ids]
 

@@ -1,8 +1,8 @@
 """The torch engine: runs one model, or several together, with the searches of this folder, and scores given targets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from math import log
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,13 @@ from pellucid.data.tokenizer import BOS, PAD, Tokenizer
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search, sample_search
 from pellucid.decode.packed_model import ModelPacker
-from pellucid.decode.request import CLOSE_CALL, Hypothesis, SearchBounds, SearchConfig, SearchRequest
+from pellucid.decode.request import (
+    CLOSE_CALL,
+    Hypothesis,
+    SearchBounds,
+    SearchConfig,
+    SearchRequest,
+)
 from pellucid.decode.search import (
     Rule,
     SearchState,
@@ -25,6 +31,7 @@ from pellucid.decode.search import (
     forbidden_rule,
     log_probabilities,
     no_repeat_rule,
+    wanted_rule,
 )
 from pellucid.model import Memory, Transformer
 from pellucid.model.cache import Cache
@@ -39,7 +46,12 @@ class TorchEngine:
 
     batch_size = 64
 
-    def __init__(self, models: Sequence[Transformer], forbidden: tuple[int, ...], tokenizer: Tokenizer | None = None):
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        forbidden: tuple[int, ...],
+        tokenizer: Tokenizer | None = None,
+    ):
         """Make the engine; without the `tokenizer`, which knows where words end, no token touches another."""
         self.models, self.forbidden, self.tokenizer = models, forbidden, tokenizer
         self.bounds = SearchBounds(min(model.config.max_positions for model in models), forbidden)
@@ -61,23 +73,32 @@ class TorchEngine:
         # One thread a batch, because products this small do not gain from sharing threads.
         workers = min(torch.get_num_threads(), len(batches))
         if workers < 2 or self.device.type != "cpu":
-            yield from (self.search(batch, config) for batch in batches)
-            return
+            return map(partial(self.search, config=config), batches)
+        return self.search_on_threads(batches, config, workers)
+
+    def search_on_threads(
+        self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig, workers: int
+    ) -> Iterator[list[list[Hypothesis]]]:
+        """Search batch by batch, in order, several at the same time."""
         self.copy_models()  # once before the threads, so that they share one packed copy of each weight
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield from pool.map(lambda batch: self.search(batch, config), batches)
+            yield from pool.map(partial(self.search, config=config), batches)
 
     def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each request; in float32 they do not depend on the other requests of the batch.
+        """Return the hypotheses of each request.
 
-        tests/laws/test_batches.py holds it to that; in bfloat16 it is not promised.
+        In float32 they do not depend on the other requests of the batch. tests/laws/test_batches.py
+        holds it to that; in bfloat16 it is not promised.
         """
         if not requests:
             return []
+
         with torch.inference_mode():
-            results = self.search_batch(requests, config)
-            # Neighbours in a batch change how sums are rounded and nothing else. So a search that came so near to
-            # another outcome that rounding may have decided is made again, alone.
+            search_together = self.make_search(requests, config)
+            results = search_together()
+
+            # Neighbours in a batch change how sums are rounded and nothing else. So a search that
+            # came so near to another outcome that rounding may have decided is made again, alone.
             if len(requests) > 1 and self.dtype == torch.float32:
                 for i, hypotheses in enumerate(results):
                     if hypotheses and hypotheses[0].margin < CLOSE_CALL:
@@ -85,35 +106,46 @@ class TorchEngine:
         return results
 
     def search_batch(
-        self, requests: Sequence[SearchRequest], config: SearchConfig, observe: StepObserver | None = None
+        self,
+        requests: Sequence[SearchRequest],
+        config: SearchConfig,
+        observe: StepObserver | None = None,
     ) -> list[list[Hypothesis]]:
         """Search for all requests in one batch; beam and greedy search call the observer."""
+        search_together = self.make_search(requests, config, observe)
+        return search_together()
+
+    def make_search(
+        self,
+        requests: Sequence[SearchRequest],
+        config: SearchConfig,
+        observe: StepObserver | None = None,
+    ) -> Callable[[], list[list[Hypothesis]]]:
+        """Return the search of one batch, with the sources encoded and everything set: calling it runs it."""
         limits = [self.bounds.max_pieces(request, config) for request in requests]
         step, state = self.begin_step(pad_sentences([request.source for request in requests], self.device))
-
-        # Each once: the texts of one call have one in common.
+        # Each check once: the texts of one call have one in common.
         checks = {request.check_wanted for request in requests}
-
-        def step_while_wanted(tokens: Int[Tensor, " R"], state: SearchState) -> Float[Tensor, "R V"]:
-            for check_wanted in checks:
-                check_wanted()
-            return step(tokens, state)
-
         arguments = {
-            "step": step_while_wanted,
+            "step": step,
             "state": state,
             "limits": torch.tensor(limits, device=self.device),
             "length_penalty": config.length_penalty,
-            "rules": self.rules(requests),
+            "rules": [*self.rules(requests), wanted_rule(checks)],
         }
         if config.method == "sample":
             draws = self.sampling_draws(requests, config, max(limits))
-            sampling = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
-            return sample_search(**arguments, draws=draws, **sampling)
+            sampling = {
+                "temperature": config.temperature,
+                "top_k": config.top_k,
+                "top_p": config.top_p,
+            }
+            return partial(sample_search, **arguments, draws=draws, **sampling)
+
         width, n_best = (1, 1) if config.method == "greedy" else (config.beam, config.n_best)
         if width == 1:
-            return greedy_search(**arguments, observe=observe)
-        return beam_search(**arguments, width=width, n_best=n_best, observe=observe)
+            return partial(greedy_search, **arguments, observe=observe)
+        return partial(beam_search, **arguments, width=width, n_best=n_best, observe=observe)
 
     def log_probs(self, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
         """Return the log-probability of each token of each target, from one pass over all."""
@@ -137,20 +169,22 @@ class TorchEngine:
         self, requests: Sequence[SearchRequest], config: SearchConfig, length: int
     ) -> Float[Tensor, "B N T"]:
         """Return the uniform random numbers of each request, which follow from the seed and its line number."""
-        # The first segment has no number of its own, so a line that is not split draws by its line number alone.
-        numbers = [(request.number, request.segment) if request.segment else (request.number,) for request in requests]
-        draws = [
-            [np.random.default_rng([config.seed, *number, copy]).random(length) for copy in range(config.n_best)]
-            for number in numbers
-        ]
+        # The first segment has no number of its own, so a line that is not split draws by its line
+        # number alone.
+        draws = []
+        for request in requests:
+            number = (request.number, request.segment) if request.segment else (request.number,)
+            generators = [np.random.default_rng([config.seed, *number, copy]) for copy in range(config.n_best)]
+            draws.append([generator.random(length) for generator in generators])
         return torch.tensor(np.array(draws), dtype=torch.float32, device=self.device)
 
     def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
         """Encode the sources; return the step that continues their translations, and its state before the first."""
-        models = self.copy_models()
-        steps = [model_step(model) for model in models]
-        states = [ModelState(model.encode(source)) for model in models]
-        if len(models) == 1:
+        steps, states = [], []
+        for model in self.copy_models():
+            steps.append(model_step(model))
+            states.append(ModelState(model.encode(source)))
+        if len(steps) == 1:
             return steps[0], states[0]
         return ensemble_step(steps), EnsembleState(states)
 
@@ -178,7 +212,8 @@ class ModelState:
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
         """Keep the given old rows of the cache and the given old sentences of the memory, in this order."""
-        # Copying the memory costs time, and an equal count means equal sentences (`SearchState.select`).
+        # Copying the memory costs time, and an equal count means equal sentences
+        # (`SearchState.select`).
         if len(sentences) != len(self.memory.states):
             self.memory = self.memory.select(sentences)
         self.cache.select(rows, sentences)
@@ -200,7 +235,8 @@ def score_targets(model: Transformer, sources: list[list[int]], targets: list[li
     """
     device = next(model.parameters()).device
     labels = pad_sentences(targets, device)
-    # Teacher forcing: the decoder reads the target shifted right, from BOS to the last token but one.
+    # Teacher forcing: the decoder reads the target shifted right, from BOS to the last token but
+    # one.
     logits = model(pad_sentences(sources, device), pad_sentences([[BOS, *ids[:-1]] for ids in targets], device))
     log_probs = log_probabilities(logits.flatten(0, 1)).gather(1, labels.flatten()[:, None]).view_as(labels)
     return [row[: len(ids)] for row, ids in zip(log_probs.tolist(), targets, strict=True)]
@@ -227,14 +263,15 @@ class EnsembleState:
 def ensemble_step(steps: Sequence[Step]) -> Step:
     """Make one step of several with the same vocabulary: log((p_1 + ... + p_M) / M), the mean of their probabilities.
 
-    The state of the step is an `EnsembleState`. It returns log-probabilities, in float32 at least, instead of logits.
+    The state of the step is an `EnsembleState`. It returns log-probabilities, in float32 at least,
+    instead of logits.
     """
 
     def step(ids: Int[Tensor, " R"], state: EnsembleState) -> Float[Tensor, "R V"]:
         models = zip(steps, state.states, strict=True)
         log_probs = [log_probabilities(model_step(ids, own_state)) for model_step, own_state in models]
-        # The mean of log-probabilities instead would let one model alone rule a token out. The searches take another
-        # log-softmax of this, which leaves log-probabilities as they are.
+        # The mean of log-probabilities instead would let one model alone rule a token out. The
+        # searches take another log-softmax of this, which leaves log-probabilities as they are.
         return reduce(torch.logaddexp, log_probs) - log(len(steps))
 
     return step
@@ -258,15 +295,15 @@ def require_one_vocabulary(bundles: Sequence[Bundle]) -> None:
     problems, expected = [], first.tokenizer.contents
     for other in others:
         contents = other.tokenizer.contents
-        differences = [
-            f"{side} pieces"
-            for n, side in enumerate(("source", "target"))
-            if (contents[n], contents[n + 2]) != (expected[n], expected[n + 2])
-        ]
+        differences = []
+        for n, side in enumerate(("source", "target")):
+            if (contents[n], contents[n + 2]) != (expected[n], expected[n + 2]):
+                differences.append(f"{side} pieces")
         if other.tokenizer.lowercase != first.tokenizer.lowercase:
             differences.append(f"lowercase {other.tokenizer.lowercase}")
         if differences:
             problems.append(f"{other.directory} ({', '.join(differences)})")
+
     if problems:
         raise ValueError(
             f"models that translate together need the same tokenizer, and these have another than {first.directory}: "

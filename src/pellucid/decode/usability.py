@@ -14,15 +14,17 @@ GRADES: dict[Grade, str] = {  # each grade with its meaning, the best first
     "worst fifth",
 }
 
-# A reader who corrects one of these has to translate the line again; any other alarm is about a detail of it.
+# A reader who corrects one of these has to translate the line again; any other alarm is about a
+# detail of it.
 SPOILING_ALARMS = frozenset({"empty", "copy", "repeats", "sentences"})
 
 
 def quality_features(log_prob: float, pieces: int, source_pieces: int) -> tuple[float, ...]:
-    """Return the features from which the quality of a translation is estimated; the first feature is always 1.
+    """Return the features from which the quality of a translation is estimated.
 
-    They are 1; the log-probability of each piece, in nats; the logarithm of the number of pieces; and how far the
-    logarithm of the ratio of both lengths is above 0, and how far below.
+    The first feature is always 1. They are 1; the log-probability of each piece, in nats; the
+    logarithm of the number of pieces; and how far the logarithm of the ratio of both lengths is
+    above 0, and how far below.
     """
     ratio = log(pieces / source_pieces)
     return 1.0, log_prob / pieces, log(pieces), max(0.0, ratio), max(0.0, -ratio)
@@ -32,8 +34,8 @@ def quality_features(log_prob: float, pieces: int, source_pieces: int) -> tuple[
 class QualityEstimate:
     """The chrF that a translation is expected to have with one by a person, and the bounds of the grades.
 
-    The expected chrF, from 0 to 100, is the sum of the features by their weights. Below `redo_below` a translation is
-    to be done again, and below `look_below` it needs a look.
+    The expected chrF, from 0 to 100, is the sum of the features by their weights. Below
+    `redo_below` a translation is to be done again, and below `look_below` it needs a look.
     """
 
     weights: tuple[float, ...]

@@ -12,8 +12,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 
 from pellucid.api import Model
-from pellucid.decode.terms.terminology import Terms
-from pellucid.decode.translation_memory import TranslationMemory
+from pellucid.localize.terminology import Terms
+from pellucid.localize.translation_memory import TranslationMemory
 from pellucid.serve.bodies import Problem, Refusal, install_error_handlers
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.directions import Direction, Directions

@@ -11,8 +11,8 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.data.languages import write_standard_code
 from pellucid.decode.alarms import ALARMS, sort_alarms
-from pellucid.decode.prepared_lines import Translation
 from pellucid.decode.request import SearchConfig
+from pellucid.decode.translation import Translation
 from pellucid.localize.documents.formats import DOCUMENT_FORMATS
 from pellucid.localize.documents.html import split_html
 from pellucid.localize.documents.reading import DocumentReading

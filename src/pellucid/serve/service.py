@@ -13,11 +13,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from pellucid.api import Model, study_heads
-from pellucid.decode.prepared_lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.terms.terminology import Terms
-from pellucid.decode.translation_memory import TranslationMemory
+from pellucid.decode.translation import Translation
 from pellucid.interpret.trace.session import Trace, perform_act
+from pellucid.localize.terminology import Terms
+from pellucid.localize.translation_memory import TranslationMemory
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.directions import Direction, Directions

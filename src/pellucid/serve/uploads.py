@@ -15,13 +15,13 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.data.context import DocumentReader
 from pellucid.data.languages import write_standard_code
-from pellucid.decode.prepared_lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.terms.terminology import Terms
+from pellucid.decode.translation import Translation
 from pellucid.localize.documents.account import make_account
 from pellucid.localize.documents.formats import DOCUMENT_FORMATS, document_suffix
 from pellucid.localize.documents.readers import read_document
 from pellucid.localize.documents.reading import DocumentLimits, DocumentTooLarge
+from pellucid.localize.terminology import Terms
 from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload
 from pellucid.serve.directions import Direction
 from pellucid.serve.libretranslate import NAMES_IGNORED, describe_languages, name_ignored, validate_limited

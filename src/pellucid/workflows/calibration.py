@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pellucid.data.text.word_pieces import strip_word
 from pellucid.decode.confidence import Calibration, ConfidenceCurve, word_log_probs
-from pellucid.decode.prepared_lines import Translation
+from pellucid.decode.translation import Translation
 from pellucid.decode.translator import Translator
 from pellucid.decode.usability import QualityEstimate
 from pellucid.evaluate.comparison import score_sums, sentence_counts

@@ -1,4 +1,4 @@
-// Translates lines with the model: split into segments, searched for, joined again, as in src/pellucid/decode/translator.py.
+// Translates lines with the model: split into segments, searched for, joined again, as in src/pellucid/decode/translator.py and decode/stages/splitting.py.
 import { Cache } from "./cache";
 import { decode, encode, logits, type Model, type Run, unseen, type Watch } from "./model";
 import { beginWith, forbid, forbidRepeats, hasRepetition, type Hypothesis, type SearchCandidate, type SearchState, searchBest } from "./search";

@@ -14,8 +14,8 @@ from torch import Tensor
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.search import Rule
 
-# Mark at an end of a term's spelling: no letter or digit may touch it there. It stands for no token, and marks are
-# negative, so that no token has the id of one.
+# Mark at an end of a term's spelling: no letter or digit may touch it there. It stands for no
+# token, and marks are negative, so that no token has the id of one.
 EDGE = -1
 NEW_WORD = -2  # mark at the end of a prefix: any token that starts a word may follow
 
@@ -27,7 +27,10 @@ _WRITTEN_WITHOUT_SPACES = re.compile(
 
 @dataclass(frozen=True)
 class WordEdges:
-    """Sets of the tokens of a vocabulary that begin or end within a word; by default no token touches another."""
+    """Sets of the tokens of a vocabulary that begin or end within a word.
+
+    By default no token touches another.
+    """
 
     ends_in_letter: frozenset[int] = frozenset()  # tokens that end in a letter or digit
     # Tokens that begin with a letter or digit, without the word-start mark.
@@ -47,7 +50,9 @@ class WordEdges:
 
 
 def _piece_character(piece: str) -> str:
-    """Return a piece as it is, or the character of a byte piece; a byte above 127 counts as part of a letter.
+    """Return a piece as it is, or the character of a byte piece.
+
+    A byte above 127 counts as part of a letter.
 
     >>> [_piece_character(piece) for piece in ("▁dog", "<0x2C>", "<0xC3>", "</s>")]
     ['▁dog', ',', 'a', '</s>']
@@ -55,7 +60,8 @@ def _piece_character(piece: str) -> str:
     if not re.fullmatch("<0x[0-9A-F]{2}>", piece):
         return piece
     byte = int(piece[3:5], 16)
-    # Above 127 it is one byte of a UTF-8 sequence, mostly of a letter with an accent or of another alphabet.
+    # Above 127 it is one byte of a UTF-8 sequence, mostly of a letter with an accent or of another
+    # alphabet.
     return chr(byte) if byte < 128 else "a"
 
 
@@ -81,57 +87,66 @@ def edge_positions(text: str) -> list[int]:
 
 
 Spelling = tuple[int, ...]
-# Spellings of a term, as token ids; where one has an EDGE, first or last, no letter or digit may touch it.
+# Spellings of a term, as token ids; where one has an EDGE, first or last, no letter or digit may
+# touch it.
 Term = tuple[Spelling, ...]
 _Counts = tuple[int, ...]  # how often each distinct term is still to come
-# Ways to share the tokens of a text among the terms that are followed: there are exponentially many. Without the others
-# a term may be taken for missing.
+# Ways to share the tokens of a text among the terms that are followed: there are exponentially
+# many. Without the others a term may be taken for missing.
 _MOST_COUNTS = 64
 
 
 def missing_terms(tokens: Sequence[int], terms: Sequence[Term], words: WordEdges) -> list[int]:
-    """Return the indices of the terms that a text lacks; where several need the same tokens, those that come last.
+    """Return the indices of the terms that a text lacks.
 
-    A text has terms when each stands in it, in one of its spellings, without overlap: a term given twice must stand
-    there twice, and one that is part of another must stand there beside it.
+    Where several need the same tokens, those that come last are lacking. A text has terms when each
+    stands in it, in one of its spellings, without overlap: a term given twice must stand there
+    twice, and one that is part of another must stand there beside it.
     """
     totals = Counter(terms)
-    distinct, shortest = list(totals), [len(without_edges(shortest_spelling(term, words))) for term in totals]
+    distinct = list(totals)
+    shortest = [len(without_edges(shortest_spelling(term, words))) for term in totals]
     terms_spelled: dict[Spelling, list[int]] = defaultdict(list)
     for i, term in enumerate(distinct):
         for spelling in term:
             terms_spelled[spelling].append(i)
+
     spans_from: dict[int, list[tuple[range, Spelling]]] = defaultdict(list)
     for span, spelling in _find_spellings(tokens, terms_spelled):
         if not _touches_letter(tokens, span, spelling, words):
             spans_from[span.start].append((span, spelling))
 
     def rank_counts(counts: _Counts) -> tuple[int, int, _Counts]:
-        # The one that lacks the fewest tokens; of equal ones, the one whose missing terms have the most spellings.
+        # The one that lacks the fewest tokens; of equal ones, the one whose missing terms have the
+        # most spellings.
         return sum(map(mul, counts, shortest)), -sum(map(mul, counts, map(len, distinct))), counts
 
-    # At each position, what may still be to come there: a span may be the term that it spells, or not.
+    # At each position, what may still be to come there: a span may be the term that it spells, or
+    # not.
     counts_at: list[set[_Counts]] = [{tuple(totals.values())}, *(set() for _ in tokens)]
     for start in range(len(tokens)):
         useful = sorted(_drop_needless(counts_at[start]), key=rank_counts)[:_MOST_COUNTS]
         counts_at[start + 1].update(useful)
         for span, spelling in spans_from[start]:
-            counts_at[span.stop] |= {
-                (*counts[:i], counts[i] - 1, *counts[i + 1 :])
-                for counts in useful
-                for i in terms_spelled[spelling]
-                if counts[i]
-            }
+            for counts in useful:
+                for i in terms_spelled[spelling]:
+                    if counts[i]:
+                        counts_at[span.stop].add((*counts[:i], counts[i] - 1, *counts[i + 1 :]))
+
     # Of equal terms, the first are those that stand in the text.
     indices = {term: i for i, term in enumerate(distinct)}
     ranks: list[tuple[int, int]] = []
     earlier = Counter[int]()
-    for i in (indices[term] for term in terms):
+    for term in terms:
+        i = indices[term]
         ranks.append((i, earlier[i]))
         earlier[i] += 1
+
     total = list(totals.values())
-    is_missing = min([rank >= total[i] - counts[i] for i, rank in ranks] for counts in _drop_needless(counts_at[-1]))
-    return [n for n, missing in enumerate(is_missing) if missing]
+    ways: list[list[bool]] = []
+    for counts in _drop_needless(counts_at[-1]):
+        ways.append([rank >= total[i] - counts[i] for i, rank in ranks])
+    return [n for n, missing in enumerate(min(ways)) if missing]
 
 
 def _drop_needless(ways: Iterable[_Counts]) -> list[_Counts]:
@@ -163,6 +178,7 @@ def _find_spellings(tokens: Sequence[int], spellings: Iterable[Spelling]) -> Ite
         plain = without_edges(spelling)
         lengths[plain[0]].add(len(plain))
         by_tokens[plain].append(spelling)
+
     text = tuple(tokens)
     for start, piece in enumerate(text):
         for length in lengths.get(piece, ()):
@@ -182,6 +198,11 @@ def without_edges(spelling: Spelling) -> Spelling:
     return tuple(piece for piece in spelling if piece != EDGE)
 
 
+def without_marks(prefix: Sequence[int]) -> list[int]:
+    """Return the tokens that a prefix writes: marks such as EDGE are negative, and write nothing."""
+    return [piece for piece in prefix if piece >= 0]
+
+
 def shortest_spelling(term: Term, words: WordEdges) -> Spelling:
     """Return the spelling with the fewest tokens, among the spellings of a term that can follow any piece."""
     spellings = [spelling for spelling in term if can_follow_any_piece(spelling, words)]
@@ -190,7 +211,10 @@ def shortest_spelling(term: Term, words: WordEdges) -> Spelling:
 
 
 def explain_no_room(prefix: Sequence[int], terms: Sequence[Term], limit: int, words: WordEdges) -> str:
-    """Return why terms do not fit into a translation of at most `limit` tokens; an empty text where they do."""
+    """Return why terms do not fit into a translation of at most `limit` tokens.
+
+    The text is empty where they do.
+    """
     needed = pieces_needed(prefix, terms, words)
     if needed <= limit:
         return ""
@@ -202,23 +226,26 @@ def explain_no_room(prefix: Sequence[int], terms: Sequence[Term], limit: int, wo
 
 def pieces_needed(prefix: Sequence[int], terms: Sequence[Term], words: WordEdges) -> int:
     """Return the least number of tokens in a translation that begins with the prefix and has the terms behind it."""
-    missing = missing_terms([piece for piece in prefix if piece >= 0], terms, words)
+    missing = missing_terms(without_marks(prefix), terms, words)
     return len(prefix) + sum(len(without_edges(shortest_spelling(terms[n], words))) for n in missing)
 
 
 def prefix_pieces(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
     """Return the tokens that a translation with this beginning starts with; () for a blank text.
 
-    A text that ends in a letter may continue the same word: "Der Hu" with "nd". A space at the end says that the word
-    is complete: what follows starts a new one. Spaces are otherwise as the tokenizer has them: none in front, and one
-    where there are several. Raises ValueError for a line feed, and for a character the model cannot write.
+    A text that ends in a letter may continue the same word: "Der Hu" with "nd". A space at the end
+    says that the word is complete: what follows starts a new one. Spaces are otherwise as the
+    tokenizer has them: none in front, and one where there are several. Raises ValueError for a line
+    feed, and for a character the model cannot write.
     """
     if "\n" in text:
         raise ValueError(
             f"the prefix {text!r:.60} has a line feed; a translation is one line, so its prefix must be one line too"
         )
+
     if not text.strip(" "):
         return ()
+
     [ids] = tokenizer.encode_target([text])
     if UNK in ids:
         raise ValueError(f"the prefix {text!r:.60} has a character this model cannot write")
@@ -228,11 +255,10 @@ def prefix_pieces(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
 
 def refuse_long_prefixes(prefixes: Iterable[tuple[int, tuple[int, ...], int]]) -> None:
     """Raise ValueError if a prefix, given as (line, prefix, limit), has more tokens than its translation may have."""
-    too_long = [
-        f"line {line} has {len(prefix)}, its translation at most {limit}"
-        for line, prefix, limit in prefixes
-        if len(prefix) > limit
-    ]
+    too_long = []
+    for line, prefix, limit in prefixes:
+        if len(prefix) > limit:
+            too_long.append(f"line {line} has {len(prefix)}, its translation at most {limit}")
     if too_long:
         # Five lines show the pattern; a file of thousands would fill the screen.
         more = f", and {len(too_long) - 5} more lines" if len(too_long) > 5 else ""
@@ -244,7 +270,8 @@ def refuse_long_prefixes(prefixes: Iterable[tuple[int, tuple[int, ...], int]]) -
 def prefix_rule(prefixes: Sequence[tuple[int, ...]], words: WordEdges) -> Rule:
     """Make the rule that sentence i begins with the tokens `prefixes[i]` and is free after them.
 
-    A NEW_WORD at the end of a prefix is any token that starts a word, an EDGE any that does not continue one.
+    A NEW_WORD at the end of a prefix is any token that starts a word, an EDGE any that does not
+    continue one.
     """
     longest, anything = max(map(len, prefixes), default=0), -3
     table = torch.tensor([[*prefix, *[anything] * (longest - len(prefix))] for prefix in prefixes], dtype=torch.int64)
@@ -258,7 +285,8 @@ def prefix_rule(prefixes: Sequence[tuple[int, ...]], words: WordEdges) -> Rule:
         for mark, ids in columns.items():
             log_probs[(required == mark).nonzero(), ids.to(log_probs.device)] = -torch.inf
         rows = (required >= 0).nonzero()
-        # A forced token keeps the log-probability the model gives it: only the others are forbidden.
+        # A forced token keeps the log-probability the model gives it: only the others are
+        # forbidden.
         required_log_probs = log_probs[rows, required[rows]]
         log_probs[rows[:, 0]] = -torch.inf
         log_probs[rows, required[rows]] = required_log_probs

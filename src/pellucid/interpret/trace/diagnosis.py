@@ -20,8 +20,8 @@ from pellucid.data.text.word_pieces import word_piece_ranges
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer, strip_eos
 from pellucid.decode.alarms import ALARMS
 from pellucid.decode.alignment import piece_alignments
-from pellucid.decode.repetition import has_repetition
 from pellucid.decode.request import length_divisor
+from pellucid.decode.stages.repetition import has_repetition
 from pellucid.decode.torch_engine import CLOSE_CALL, score_targets
 from pellucid.decode.translator import inference_only
 from pellucid.interpret.trace.attribution import erase_prefix, erase_source

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import fsum
 from typing import Literal
 
@@ -12,12 +13,14 @@ from torch import Tensor
 
 from pellucid.data.text.line_splitting import SplitLine
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.decode.prepared_lines import PreparedLine, Segment, prepare_lines, refuse_long_lines
-from pellucid.decode.request import SearchConfig, length_divisor, require_finite
+from pellucid.decode.line_segments import Line, SearchResult, Segment
+from pellucid.decode.request import SearchConfig, length_divisor, refuse_long_lines, require_finite
 from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
 from pellucid.decode.source_reader import CASING_NOTES
+from pellucid.decode.stages.joining import CutLine
+from pellucid.decode.stages.splitting import SplitLines, look_for_markup
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine, score_targets
-from pellucid.decode.translator import Translator, inference_only
+from pellucid.decode.translator import Translator, inference_only, surround
 from pellucid.decode.usability import Grade
 from pellucid.interpret.trace.edits import EditSpec, Prefix, edit_watcher
 from pellucid.interpret.trace.facts import LinePart, SearchTree, TraceSide, TreeNode
@@ -50,7 +53,7 @@ class _TracedTranslation:
 
 def search_translation(
     translator: Translator,
-    prepared: PreparedLine,
+    cut_line: CutLine,
     config: SearchConfig,
     edits: Sequence[EditSpec],
     source: TraceSide,
@@ -75,11 +78,15 @@ def search_translation(
     # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
     observed_translator = copy(translator)
     observed_translator.engine = observed = _ObservingEngine(engine, tuple(prefix_ids))
-    [translation] = observed_translator.translate_prepared([prepared], config)
+    stages = translator.search_stages_for([cut_line.line], config)
+    search = surround(partial(observed_translator.search, config=config), stages)
+    with translator.inference():
+        results = search(list(cut_line.segments))
+    [translation] = SplitLines(translator.reader, translator.lengths, config).join([cut_line], results)
     if translation.stop == "failed":
         raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
     remarks = []
-    if translation.missing_sentences and prepared.is_joined:
+    if translation.missing_sentences and cut_line.is_joined:
         remarks.append(_LOSSY_NOTE)
     # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.
     ids, search = next(
@@ -156,14 +163,19 @@ def _with_log_probs(
 class TracedLine:
     """A line of one segment that a trace reads, which may be `part` of the line that was given."""
 
-    prepared: PreparedLine
+    cut_line: CutLine
     part: LinePart | None = None
 
     @property
     def segment(self) -> Segment:
         """Its only segment."""
-        [segment] = self.prepared.segments
+        [segment] = self.cut_line.segments
         return segment
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on how the line was read."""
+        return self.cut_line.list_notes(self.cut_line.segments)
 
 
 def choose_segment(
@@ -180,22 +192,8 @@ def choose_segment(
     """
     if context:
         translator.require_context("context")
-
-    def prepare(text: str, config: SearchConfig, context: str, prefix: str = "") -> PreparedLine:
-        [prepared] = prepare_lines(
-            [text],
-            [1],
-            translator.reader,
-            translator.lengths,
-            config,
-            prefixes=[prefix],
-            contexts=[context],
-            context_sentences=translator.context,
-        )
-        return prepared
-
-    prepared = prepare(line, config, context)
-    count = len(prepared.segments)
+    cut_line = _read_line(translator, Line(line, 1, context=context), config)
+    count = len(cut_line.segments)
     if not count:
         raise ValueError("there is nothing to trace: no part of the line is translated")
     if number is not None and not 1 <= number <= count:
@@ -206,7 +204,7 @@ def choose_segment(
             f"the line is translated in {count} parts, and a target is that of one; say of which, with segment = 1 to "
             f"{count}"
         )
-    chosen = prepared.segments[(number or 1) - 1]
+    chosen = cut_line.segments[(number or 1) - 1]
     if context and not chosen.context_text and (number or 1) == 1:
         raise ValueError(
             f"the sentence and its context have more than {translator.lengths.longest_trained} pieces, which the "
@@ -214,15 +212,38 @@ def choose_segment(
         )
 
     if count == 1:
-        return TracedLine(prepare(line, config, context, prefix) if prefix else prepared)
-    part = LinePart(line, list(prepared.split_line.segments), number or 1, context)
+        if prefix:
+            cut_line = _read_line(translator, Line(line, 1, prefix, context), config)
+        return TracedLine(cut_line)
+    part = LinePart(line, list(cut_line.split_line.segments), number or 1, context)
     text = part.segments[part.segment - 1]
     if prefix:
         # What it begins may be several sentences, so the segment is read anew, whole.
         whole = replace(config, sentences="keep")
-        return TracedLine(prepare(text, whole, chosen.context_text, prefix), part)
-    notes = [note for note in prepared.notes if note == chosen.read.note or note not in CASING_NOTES.values()]
-    return TracedLine(PreparedLine(text, SplitLine((text,), ("", "")), (chosen,), tuple(notes)), part)
+        return TracedLine(_read_line(translator, Line(text, 1, prefix, chosen.context_text), whole), part)
+
+    notes = []
+    for note in cut_line.list_notes(cut_line.segments):
+        if note == chosen.read.note or note not in CASING_NOTES.values():
+            notes.append(note)
+    alone = replace(chosen, notes=tuple(notes))
+    alone_line = Line(text, 1, has_markup=cut_line.line.has_markup)
+    return TracedLine(CutLine(alone_line, SplitLine((text,), ("", "")), (alone,)), part)
+
+
+def _read_line(translator: Translator, line: Line, config: SearchConfig) -> CutLine:
+    """Return a line in segments as a search is given them: with contexts, prefix and protected text."""
+    line = look_for_markup(line, translator.reader, config)
+    [cut_line] = SplitLines(translator.reader, translator.lengths, config).cut([line])
+    read: list[Segment] = []
+
+    def note_segments(segments: list[Segment]) -> list[SearchResult]:
+        """Note what is searched for, and find nothing."""
+        read.extend(segments)
+        return [SearchResult(segment, []) for segment in segments]
+
+    surround(note_segments, translator.reading_stages_for([line], config))(list(cut_line.segments))
+    return replace(cut_line, segments=tuple(read))
 
 
 @dataclass

@@ -314,7 +314,7 @@ def trace_sentence(
     if target is not None:
         translation = score_given_translation(translator, ids, target, config)
     else:
-        translation = search_translation(translator, line.prepared, config, edits, source, prefix_ids)
+        translation = search_translation(translator, line.cut_line, config, edits, source, prefix_ids)
     # The decoder reads its own output shifted right by one position.
     inputs = [BOS, *translation.ids[:-1]]
     refuse_rows_beyond(edits, len(inputs))
@@ -343,7 +343,7 @@ def trace_sentence(
     # A search says these itself.
     if target is not None:
         alarms = find_alarms(line.segment.marked.text, translation.text, translator.profile)
-        remarks = [*line.prepared.notes, *remarks]
+        remarks = [*line.notes, *remarks]
     facts = TraceFacts(
         id=hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:12],
         sentence=sentence,
@@ -393,7 +393,7 @@ def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[
     if segment.read.text != segment.marked.text:
         why = "" if segment.read.casing else ", because its training text has few of the characters that were written"
         notes.append(f"the model reads “{segment.read.text}”{why}")
-    if segment.marked.text != line.prepared.line.strip():
+    if segment.marked.text != line.cut_line.line.text.strip():
         notes.append("tags and text around the sentence are not read by the model")
     if translator.engine is not translator.torch:
         notes.append("the search was run by torch, which a trace looks into, and not by this model's own engine")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.config import suggest_nearest
-from pellucid.decode.prepared_lines import Translation
+from pellucid.decode.translation import Translation
 from pellucid.interpret.trace.edits import replaced_tensors
 from pellucid.interpret.trace.facts import TraceFacts
 from pellucid.model import ModelConfig

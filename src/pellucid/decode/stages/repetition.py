@@ -1,20 +1,55 @@
-"""Tells whether a translation repeats itself, as a search does that found no way out of a loop."""
+"""Tells whether a translation repeats itself, as a search does that found no way out of a loop, and searches again."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from pellucid.data.text.sentences import sentence_ends
+from pellucid.decode.line_segments import Search, SearchResult, Segment
 
 LONGEST_BLOCK = 16  # tokens of the longest block that is looked for
 # People write "ha ha ha" and "......": fewer repetitions, or shorter ones, are no fault.
-TIMES, FEWEST = 4, 8  # least number of times a block stands in a row, and of tokens that the repetitions fill
+TIMES = 4  # least number of times a block stands in a row
+FEWEST = 8  # least number of tokens that the repetitions fill
 # Two characters that come again soon are asked for first: at most places of a text there are none.
 _REPEATED_CHARACTERS = re.compile(
-    rf"(?=(.{{2}}).{{0,{LONGEST_BLOCK - 2}}}\1)(.{{2,{LONGEST_BLOCK}}}?)\2{{{TIMES - 1}}}", re.DOTALL
+    rf"(?=(.{{2}}).{{0,{LONGEST_BLOCK - 2}}}\1)(.{{2,{LONGEST_BLOCK}}}?)\2{{{TIMES - 1}}}",
+    re.DOTALL,
 )
 _MARKS = ".,;:!?…。，、！？؟،।\"'»”“’)"  # what may stand after a word
 _LONG_PHRASE = 3  # words of a phrase inside which a mark may stand
+NO_REPEAT_NGRAM = 4  # no sequence of so many tokens may stand twice in the second search
+
+
+class SearchRepetitionsAgain:
+    """The stage that searches again, under a rule that forbids repeats, where a translation repeats itself."""
+
+    def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
+        results = search(segments)
+        repeating = [i for i, segment in enumerate(segments) if _is_caught_in_loop(segment, results[i])]
+        if not repeating:
+            return results
+
+        retried = []
+        for i in repeating:
+            request = replace(segments[i].request, no_repeat=NO_REPEAT_NGRAM)
+            retried.append(replace(segments[i], request=request))
+
+        note = f"repeated itself; searched again with no {NO_REPEAT_NGRAM} pieces twice"
+        for i, again in zip(repeating, search(retried), strict=True):
+            # Terms and prefixes may repeat themselves although the rule forbids it, so the second
+            # search can fail too; an alarm tells of that.
+            if again.hypotheses and not has_repetition(again.hypotheses[0].tokens):
+                results[i] = replace(again, notes=(note,))
+        return results
+
+
+def _is_caught_in_loop(segment: Segment, result: SearchResult) -> bool:
+    """Return whether the best hypothesis repeats itself, and its source does not."""
+    if not result.hypotheses or not has_repetition(result.hypotheses[0].tokens):
+        return False
+    return not has_repetition(segment.request.source)
 
 
 def has_repetition(tokens: Sequence[int]) -> bool:
@@ -26,9 +61,11 @@ def has_repetition(tokens: Sequence[int]) -> bool:
     ...  has_repetition([7] * 7))
     (True, False, True, False)
     """
-    # What is counted repeats six tokens at least, so sentences with fewer repeated ones are done here, and most are.
+    # What is counted repeats six tokens at least, so sentences with fewer repeated ones are done
+    # here, and most are.
     if len(tokens) - len(set(tokens)) < FEWEST - FEWEST // TIMES:
         return False
+
     for size in range(1, LONGEST_BLOCK + 1):
         needed = max(TIMES * size, FEWEST) - size
         run = 0  # tokens in a row that equal the one a block before them
@@ -51,8 +88,8 @@ def has_repeated_characters(text: str) -> bool:
 def has_doubled_phrase(text: str) -> bool:
     """Return whether two words or more stand twice in a row in a text, or one word three times.
 
-    A mark between them makes it none, nor may one stand inside a phrase of two words: people write "books, books,
-    books" and "he did, he did".
+    A mark between them makes it none, nor may one stand inside a phrase of two words: people write
+    "books, books, books" and "he did, he did".
 
     >>> has_doubled_phrase("bebió la leche la leche."), has_doubled_phrase("er lief lief lief weg")
     (True, True)
@@ -63,12 +100,15 @@ def has_doubled_phrase(text: str) -> bool:
     words = [token.rstrip(_MARKS) for token in tokens]
     if len(words) - len(set(words)) < 2:
         return False
-    # How far each word stands from where it stood last: a doubled phrase is as long as one of these distances.
+
+    # How far each word stands from where it stood last: a doubled phrase is as long as one of these
+    # distances.
     last, distances = dict[str, int](), set[int]()
     for position, word in enumerate(words):
         if word in last:
             distances.add(position - last[word])
         last[word] = position
+
     for distance in distances:
         run = 0  # words in a row that equal the one a distance before them
         for earlier, token, word in zip(words, tokens, words[distance:], strict=False):

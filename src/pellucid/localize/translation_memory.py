@@ -5,14 +5,17 @@ import unicodedata
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 
 from pellucid.data.corpus import SkippedPairs, read_valid_pairs
 from pellucid.data.formats.units import Sides
+from pellucid.decode.line_segments import Line, LineSearch
+from pellucid.decode.translation import MemoryMatch, Translation
 
-# Least similarity of a sentence whose translation is offered: three quarters of the words, as CAT tools have it.
+# Least similarity of a sentence whose translation is offered: three quarters of the words, as CAT
+# tools have it.
 SIMILAR = 0.75
 
 _CANDIDATES, _POSTINGS = 20, 5000
@@ -22,20 +25,6 @@ _WORDS_COMPARED = 200
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-@dataclass(frozen=True)
-class MemoryMatch:
-    """A sentence of a memory, its translation, and how similar it is to what was asked for: 1.0 for the same."""
-
-    source: str
-    target: str
-    similarity: float
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether it is the same sentence, so that its translation is used."""
-        return self.similarity == 1.0
-
-
 class TranslationMemory:
     """Sentences and their translations; of several translations of one sentence the last counts."""
 
@@ -43,7 +32,8 @@ class TranslationMemory:
         latest = {_normalize_sentence(source): (source, target) for source, target in pairs}
         self._entries = list(latest.values())
         self._numbers = {key: number for number, key in enumerate(latest)}
-        # Entries by the words in them: four bytes each, for a memory may have millions of sentences.
+        # Entries by the words in them: four bytes each, for a memory may have millions of
+        # sentences.
         self._by_word: dict[str, array[int]] = defaultdict(lambda: array("I"))
         for number, key in enumerate(latest):
             for word in set(_list_words(key.lower())):
@@ -51,12 +41,15 @@ class TranslationMemory:
 
     @classmethod
     def read(
-        cls, path: str | Path, source_language: str | None = None, target_language: str | None = None
+        cls,
+        path: str | Path,
+        source_language: str | None = None,
+        target_language: str | None = None,
     ) -> "TranslationMemory":
         """Read a memory from a file of pairs, such as TMX; the languages choose two of several.
 
-        Raises ValueError for a file that is not of its format, has several languages and none is chosen, or has no
-        pair.
+        Raises ValueError for a file that is not of its format, has several languages and none is
+        chosen, or has no pair.
         """
         skipped = SkippedPairs()
         sides = Sides(source_language, target_language)
@@ -65,10 +58,15 @@ class TranslationMemory:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def find(self, text: str) -> MemoryMatch | None:
-        """Return the entry of a sentence, or of the most similar one if it is similar enough; otherwise None.
+    def make_stage(self) -> "RememberLines":
+        """Return the stage that looks lines up in this memory."""
+        return RememberLines(self)
 
-        The same sentence may differ in its white space, and in how Unicode writes its letters.
+    def find(self, text: str) -> MemoryMatch | None:
+        """Return the entry of a sentence, or of the most similar one if it is similar enough.
+
+        Otherwise None. The same sentence may differ in its white space, and in how Unicode writes
+        its letters.
         """
         key = _normalize_sentence(text)
         number = self._numbers.get(key)
@@ -91,6 +89,7 @@ class TranslationMemory:
             if visited > _POSTINGS:
                 break
             shared.update(postings)
+
         best = None
         for number, _ in shared.most_common(_CANDIDATES):
             source, target = self._entries[number]
@@ -100,6 +99,31 @@ class TranslationMemory:
             if similarity >= SIMILAR and (best is None or similarity > best.similarity):
                 best = MemoryMatch(source, target, round(similarity, 4))
         return best
+
+
+@dataclass(frozen=True)
+class RememberLines:
+    """The stage that answers lines which are in a memory, and shows the entries of similar lines.
+
+    A line that has a prefix is not looked up.
+    """
+
+    memory: TranslationMemory
+
+    def __call__(self, lines: list[Line], search: LineSearch) -> list[Translation]:
+        matches: list[MemoryMatch | None] = []
+        asked: list[Line] = []
+        for line in lines:
+            match = None if line.prefix else self.memory.find(line.text)
+            matches.append(match)
+            asked.append(replace(line, known=match.target) if match is not None and match.is_exact else line)
+
+        translations = search(asked)
+        for i, match in enumerate(matches):
+            # What was not translated, because nothing in it is text, is no sentence of a memory.
+            if match is not None and translations[i].stop != "empty":
+                translations[i] = replace(translations[i], remembered=match)
+        return translations
 
 
 def _normalize_sentence(text: str) -> str:

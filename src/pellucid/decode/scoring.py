@@ -1,0 +1,62 @@
+"""Scores given translations: their log-probability under a model, piece by piece."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum, isfinite
+from typing import TYPE_CHECKING
+
+from pellucid.data.context import encode_with_context
+from pellucid.decode.request import map_in_batches, refuse_long_lines, require_finite
+
+if TYPE_CHECKING:
+    from pellucid.decode.translator import Translator
+
+
+@dataclass(frozen=True)
+class Score:
+    """Log-probability of a given translation: the sum, and one natural logarithm for each piece, EOS included."""
+
+    log_prob: float
+    pieces: list[str]
+    per_piece: list[float]
+
+
+def score_pairs(
+    translator: "Translator",
+    sources: Sequence[str],
+    targets: Sequence[str],
+    batch: int,
+    document: bool = False,
+) -> list[Score]:
+    """Return the model's log-probability of each target given its source, all positions in one pass, in order.
+
+    With `document` each source is read with its context (`join_document`). Raises ValueError for
+    unequal numbers of lines, and, naming them, for lines with more pieces than the model takes.
+    """
+    if len(sources) != len(targets):
+        raise ValueError(f"{len(sources)} sources and {len(targets)} targets: each source needs its target")
+
+    tokenizer = translator.tokenizer
+    if document:
+        source_ids = encode_with_context(tokenizer, translator.join_document(sources))
+    else:
+        source_ids = tokenizer.encode_source(sources)
+
+    target_ids = tokenizer.encode_target(targets)
+    for side, ids in (("source", source_ids), ("target", target_ids)):
+        refuse_long_lines(side, dict(enumerate(map(len, ids), 1)), translator.lengths.longest)
+
+    pairs = list(zip(source_ids, target_ids, strict=True))
+    lengths = [max(len(source), len(target)) for source, target in pairs]
+    scores = []
+    with translator.inference():
+        engine = translator.torch
+        per_piece = map_in_batches(engine.log_probs, pairs, lengths, batch or engine.batch_size)
+        for number, (ids, log_probs) in enumerate(zip(target_ids, per_piece, strict=True), 1):
+            log_prob = fsum(log_probs)
+            # Damaged weights are the likeliest reason, and the message that helps.
+            if not isfinite(log_prob):
+                translator.refuse_damaged()
+            require_finite(log_prob, f"line {number}")
+            scores.append(Score(log_prob, tokenizer.target_pieces(ids), log_probs))
+    return scores
