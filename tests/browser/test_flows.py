@@ -70,7 +70,7 @@ def test_the_story_has_fourteen_complete_stops(page: Page, site, trace):
         page.watched_tab.save_picture(f"stop-{stop:02}")
         page.press("PageDown")
     assert len(set(titles)) == 14
-    assert {"map", "tokens", "cell", "positions", "head", "block", "output", "beam"} == set(views)
+    assert {"map", "tokens", "positions", "head", "block", "output", "beam"} == set(views)
     page.press("PageUp")
     page.tab.get_by_role("region", name="Story, stop 13 of 14").wait_for()
 

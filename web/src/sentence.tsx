@@ -1,4 +1,5 @@
 // The sentence and its translation: the bar on top with the form, the steps of decoding, and the column of pieces.
+import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatShort } from "./format";
 import { getActiveElement, useApp, useCurrentInView, useOneTabStop, usePainter } from "./hooks";
@@ -9,7 +10,8 @@ import { Piece, SPACE } from "./parts";
 import { readLink } from "./permalink";
 import { PlayBar, PlayButton, ReadingLight, useGrowth } from "./play_controls";
 import { paintWritten } from "./play";
-import type { Mode, Theme } from "./state";
+import { markSpot } from "./spots";
+import type { App, Mode, Theme } from "./state";
 import type { Examples, Manifest } from "./types";
 
 const MODES: [Mode, string][] = [
@@ -305,7 +307,7 @@ export function Scrubber(props: { manifest: Manifest }) {
         {texts?.map((text) => <span>{text}</span>) ?? (target.text || <span class="quiet">an empty translation</span>)}
       </p>
       <p class="quiet score">
-        {describeScore(manifest, hidden)}
+        {describeScore(app, manifest, hidden)}
         {manifest.notes.length ? (
           <button type="button" class="link" title={manifest.notes.join("\n")} onClick={() => app.goTo({ view: "checks" })}>
             {manifest.notes.length === 1 ? "1 note" : `${manifest.notes.length} notes`}
@@ -382,17 +384,27 @@ function splitByPiece({ target }: Manifest): string[] | null {
 
 const UNSURE = 0.5; // below this mean, all other pieces together are likelier than the one written
 
-function describeScore(manifest: Manifest, hidden: boolean): string {
+function describeScore(app: App, manifest: Manifest, hidden: boolean): JSX.Element[] {
   const { forced, tree, log_prob, edits } = manifest;
   const isDrawn = manifest.run.search.method === "sample";
   const origin = forced ? "target given" : isDrawn ? `drawn at temperature ${manifest.run.search.temperature}` : tree ? `beam ${tree.width}` : "";
   const edited = edits.length ? `${edits.length} ${edits.length === 1 ? "edit" : "edits"}` : "";
   const stopped = manifest.stop === "eos" ? "" : forced ? "unfinished" : "stopped at the maximum length";
-  const logProb = `log p ${formatShort(log_prob)}`;
-  const numbers = hidden ? [] : [logProb, `score ${formatShort(manifest.score)}`];
+  const numbers = hidden
+    ? []
+    : [
+        <span {...markSpot(app, "log P")}>log p {formatShort(log_prob)}</span>,
+        <span {...markSpot(app, "score")}>score {formatShort(manifest.score)}</span>,
+      ];
   const meanProbability = Math.exp(log_prob / Math.max(1, manifest.steps.length));
   const unsure = !forced && !hidden && meanProbability < UNSURE ? `unsure: probability ${formatShort(meanProbability)} per piece` : "";
-  return [unsure, ...numbers, origin, edited, stopped].filter(Boolean).join(" · ");
+  const parts = [unsure, ...numbers, origin, edited, stopped].filter((part) => part !== "");
+  return parts.map((part, i) => (
+    <>
+      {i > 0 && " · "}
+      {part}
+    </>
+  ));
 }
 
 export function PieceColumn(props: { manifest: Manifest }) {

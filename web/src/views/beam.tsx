@@ -7,6 +7,7 @@ import { countPieces, countScored } from "../measures";
 import { nameSentence } from "../network";
 import { Missing, Value } from "../parts";
 import { traceAgain } from "../permalink";
+import { markSpot } from "../spots";
 import type { App } from "../state";
 import type { Manifest, Tree, TreeNode } from "../types";
 import { saveBaseline } from "./compare";
@@ -227,6 +228,7 @@ function fitText(text: string, room: number): string {
 
 function PickedCandidate({ app, shown, manifest, tree, node }: Search & { app: App; shown: Manifest; node: TreeNode }) {
   const path = findPath(tree, node.id);
+  const isWinner = node.id === tree.nodes.findLast((each) => each.best)?.id;
   const isFinished = node.piece_id === manifest.source.ids.at(-1); // the end token is the same on both sides
   const continueSearch = async () => {
     if (shown.id === manifest.id) await saveBaseline(app);
@@ -240,8 +242,14 @@ function PickedCandidate({ app, shown, manifest, tree, node }: Search & { app: A
       </p>
       <p>
         log P of {quotePiece(node.piece)} <Value shown={formatNumber(node.log_prob)} exact={String(node.log_prob)} />, of the whole beginning{" "}
-        <Value shown={formatNumber(node.total)} exact={String(node.total)} />, score{" "}
-        <Value shown={formatNumber(node.score)} exact={String(node.score)} /> at {formatQuantity(path.length, "piece")}.
+        <span {...(isWinner && markSpot(app, "log P"))}>
+          <Value shown={formatNumber(node.total)} exact={String(node.total)} />
+        </span>
+        , score{" "}
+        <span {...(isWinner && markSpot(app, "score"))}>
+          <Value shown={formatNumber(node.score)} exact={String(node.score)} />
+        </span>{" "}
+        at {formatQuantity(path.length, "piece")}.
       </p>
       {app.source.act ? (
         <p class="row">

@@ -7,6 +7,7 @@ import { findLogits, nameSentence } from "../network";
 import { Bars, Menu, Missing, Value } from "../parts";
 import { useGrowth } from "../play_controls";
 import { traceAgain } from "../permalink";
+import { markSpot } from "../spots";
 import { type App, PLAIN_DRAWING } from "../state";
 import type { Candidate, Drawing, Manifest, Step } from "../types";
 import { saveBaseline } from "./compare";
@@ -30,6 +31,12 @@ export function Candidates({ manifest, step }: { manifest: Manifest; step: Step 
     label: candidate.piece,
     value: getChance(candidate),
     shown: getChance(candidate) === 0 ? "cut off" : formatProbability(getChance(candidate)),
+    spot: markSpot(app, "probability", candidate.id),
+    beside: (
+      <span {...markSpot(app, "logit", candidate.id)}>
+        <Value shown={formatNumber(candidate.logit)} exact={String(candidate.logit)} />
+      </span>
+    ),
     ...(candidate.id === step.chosen.id ? { mark: manifest.forced ? "given" : "written" } : {}),
     ...(logits?.captured ? { onOpen: makeOpenCell(candidate.id) } : {}),
   }));
@@ -46,7 +53,7 @@ export function Candidates({ manifest, step }: { manifest: Manifest; step: Step 
           table={table}
           bars={[...bars, rest]}
           reach={1}
-          caption={chances ? "Probability of each piece if it were drawn with these settings" : "Probability of the next piece: softmax of the logits as they are"}
+          caption={chances ? "The next piece: its logit, and its probability if it were drawn with these settings" : "The next piece: its logit, and its probability by softmax of all logits as they are"}
         />
       </div>
       {step.top.length > FIRST_CANDIDATES && (
