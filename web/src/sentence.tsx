@@ -306,14 +306,17 @@ export function Scrubber(props: { manifest: Manifest }) {
       <p ref={heading} class="translation" lang={manifest.languages?.target} tabIndex={-1}>
         {texts?.map((text) => <span>{text}</span>) ?? (target.text || <span class="quiet">an empty translation</span>)}
       </p>
-      <p class="quiet score">
-        {describeScore(app, manifest, hidden)}
-        {manifest.notes.length ? (
-          <button type="button" class="link" title={manifest.notes.join("\n")} onClick={() => app.goTo({ view: "checks" })}>
-            {manifest.notes.length === 1 ? "1 note" : `${manifest.notes.length} notes`}
-          </button>
-        ) : null}
-      </p>
+      <div class="scrubber-side">
+        <PlayBar />
+        <p class="quiet score">
+          {describeScore(app, manifest, hidden)}
+          {manifest.notes.length ? (
+            <button type="button" class="link" title={manifest.notes.join("\n")} onClick={() => app.goTo({ view: "checks" })}>
+              {manifest.notes.length === 1 ? "1 note" : `${manifest.notes.length} notes`}
+            </button>
+          ) : null}
+        </p>
+      </div>
       <div ref={stepControls} class="steps" role="toolbar" aria-label="Steps of decoding">
         <div class="step-buttons">
           <button type="button" class="button icon" aria-label="First step" onClick={() => moveStep(app, -steps.length)}>
@@ -369,7 +372,6 @@ export function Scrubber(props: { manifest: Manifest }) {
           </span>
         </div>
       </div>
-      <PlayBar />
     </section>
   );
 }

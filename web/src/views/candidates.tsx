@@ -1,7 +1,7 @@
 // The candidates of one step with their probabilities, as they are or as they would be drawn: sharpened or flattened, and cut.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatNumber, formatProbability, formatQuantity, quotePiece } from "../format";
-import { useApp, useTensor } from "../hooks";
+import { useApp, usePreparedSource, useTensor } from "../hooks";
 import { computeDrawingChances, sumOf } from "../measures";
 import { findLogits, nameSentence } from "../network";
 import { Bars, Menu, Missing, Value } from "../parts";
@@ -176,6 +176,7 @@ export function spellPieces(pieces: string[]): string {
 export function WhatIf({ app, manifest, written }: { app: App; manifest: Manifest; written: string }) {
   const [text, setText] = useState(written && `${written} `);
   useEffect(() => setText(written && `${written} `), [written]);
+  usePreparedSource(app);
   if (!app.source.act) return null;
   const submit = async (event: Event) => {
     event.preventDefault();

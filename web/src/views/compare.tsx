@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { makeSymmetricScale, makeUnitScale } from "../colour";
 import { describeError, formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
-import { useApp, useDark, useTensor } from "../hooks";
+import { useApp, useDark, usePreparedSource, useTensor } from "../hooks";
 import { getHeadWeights, makeMask, makePattern, WIDE_KEYS } from "../measures";
 import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels, listWords } from "../network";
 import { AttentionMenu, Bars, HeadMenu, Missing, NotReady, NumberMenu, Value } from "../parts";
@@ -15,6 +15,7 @@ export function CompareView() {
   const app = useApp();
   const manifest = app.manifest.value;
   const before = app.baseline.value;
+  usePreparedSource(app);
   if (!manifest) return null;
   return (
     <div class="stack compare-body">

@@ -2,7 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { makeUnitScale } from "../colour";
 import { formatNumber } from "../format";
-import { useApp, useDark, useTensor } from "../hooks";
+import { useApp, useDark, usePreparedSource, useTensor } from "../hooks";
 import { getHeadWeights, makeMask, makePattern } from "../measures";
 import { type AttentionParts, findTensorRow, listLabels } from "../network";
 import { Value } from "../parts";
@@ -16,6 +16,7 @@ import { describeDifference, saveBaseline } from "./compare";
 export function WithoutIt({ app, manifest, leftOut }: { app: App; manifest: Manifest; leftOut: LeftOut }) {
   const isOn = manifest.edits.length === 1 && manifest.edits.every((edit) => isSameEdit(edit, leftOut.edit));
   const before = app.baseline.value;
+  usePreparedSource(app);
   const undo = useRef<() => void>(() => undefined);
   // When the story leaves the stop, it goes on with the model as it is.
   undo.current = () => void (isOn && before && traceAgain(app, before.manifest));
