@@ -90,11 +90,20 @@ interface Bar {
   onOpen?: () => void;
 }
 
+interface BarsProps {
+  bars: Bar[];
+  caption: string;
+  reach?: number;
+  /** Leaves room for negative bars though there are none, so that bars of several tables can be compared. */
+  signed?: boolean;
+  table?: RefObject<HTMLTableElement | null>;
+}
+
 /** Shows bars; one of full length has the value `reach`, by default the largest of the bars. */
-export function Bars(props: { bars: Bar[]; caption: string; reach?: number; table?: RefObject<HTMLTableElement | null> }) {
+export function Bars(props: BarsProps) {
   const reach = props.reach ?? Math.max(...props.bars.map((bar) => Math.abs(bar.value)), 1e-30); // never 0: lengths are divided by it
   const isExact = useApp().table.value; // unrounded, as in every table
-  const signed = props.bars.some((bar) => bar.value < 0);
+  const signed = props.signed || props.bars.some((bar) => bar.value < 0);
   const isLong = signed || props.bars.some((bar) => bar.label.length > LONG_LABEL);
   return (
     <table ref={props.table} class={`bars${signed ? " bars-signed" : ""}${isLong ? " bars-long" : ""}${isExact ? " bars-exact" : ""}`}>

@@ -17,7 +17,7 @@ import type { Examples, Manifest } from "./types";
 const MODES: [Mode, string][] = [
   ["learn", "Learn"],
   ["teach", "Teach"],
-  ["debug", "Debug"],
+  ["debug", "Dense"],
 ];
 const THEMES: Record<Theme, { next: Theme; label: string }> = {
   auto: { next: "light", label: "Theme: same as the system" },

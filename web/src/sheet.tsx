@@ -22,6 +22,7 @@ import { writeSpot } from "./spots";
 import type { App } from "./state";
 
 type Cell = readonly [number, number];
+type Size = { width: number; height: number };
 
 export function Sheet(props: SheetProps) {
   return props.bare ? <Thumbnail {...props} /> : <FullSheet {...props} />;
@@ -140,6 +141,7 @@ function FullSheet(props: SheetProps) {
         <span class={props.ink ? `sheet-label ink-${props.ink}` : "sheet-label"}>{props.label}</span>
         {props.note ? <span class="quiet">{props.note}</span> : null}
         <Legend scale={props.scale} masked={props.masked !== undefined} />
+        <span class="quiet">{describeRest(props, layout, visibleSize, wholeSize)}</span>
       </figcaption>
       <div ref={frame} class="sheet-frame" style={{ maxHeight: `${visibleSize.height + (visibleSize.width < wholeSize.width ? SCROLL_BAR : 0)}px` }} onScroll={draw}>
         <div class="sheet-space" style={{ width: `${wholeSize.width}px`, height: `${wholeSize.height}px` }}>
@@ -193,6 +195,16 @@ function FullSheet(props: SheetProps) {
       </p>
     </figure>
   );
+}
+
+/** Says that a sheet goes on beyond its frame, as scroll bars do not in every browser; nothing where it is whole. */
+function describeRest({ rows, cols }: SheetProps, layout: SheetLayout, visible: Size, whole: Size): string {
+  const isLonger = visible.height < whole.height;
+  if (!isLonger && visible.width >= whole.width) return "";
+  const [size, count] = isLonger
+    ? [rows.size, (visible.height - layout.top) / layout.height]
+    : [cols.size, (visible.width - layout.left) / layout.width];
+  return `${Math.round(count)} of ${size} ${isLonger ? "rows" : "columns"} in view: scroll for more`;
 }
 
 /** Finds the cell, the row or the column of this sheet that the story speaks of; null where it speaks of none. */

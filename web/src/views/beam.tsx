@@ -63,6 +63,7 @@ function BeamPanel({ app, shown, manifest, tree }: Search & { app: App; shown: M
         At each step every kept beginning is extended by every one of the {formatCount(vocabulary)} pieces:{" "}
         {formatQuantity(countScored(tree, vocabulary), "candidate")} were scored. The likeliest stand in a column, the best on top:{" "}
         {formatCount(countFate("kept"))} were kept (solid), {formatCount(countFate("pruned"))} pruned (dashed), {formatCount(countFate("finished"))} finished (★).
+        The number of each is its score: log P of the beginning, divided by a power of its length, so that it may grow.
         {app.source.act ? " Click one, and every picture of this page shows the trace of just that candidate." : ""}
       </p>
       <TreePicture app={app} tree={tree} layout={layOutTree(tree, ranks)} picked={picked} onPick={pick} />
@@ -80,7 +81,7 @@ function findShownNode(tree: Tree, shown: Manifest): TreeNode | undefined {
 }
 
 /** Shows the trace of a candidate everywhere; the trace of the search is kept, to be compared with it and to come back to. */
-async function openCandidate(app: App, search: Search, shown: Manifest, node: TreeNode): Promise<void> {
+export async function openCandidate(app: App, search: Search, shown: Manifest, node: TreeNode): Promise<void> {
   const { manifest, tree } = search;
   const isWinner = node.id === tree.nodes.findLast((each) => each.best)?.id;
   if (isWinner && shown.id === manifest.id) return;
@@ -122,8 +123,11 @@ function TreePicture({ app, tree, layout, picked, onPick }: PictureProps) {
   const box = useRef<HTMLDivElement>(null);
   const step = app.step.value;
   const scale = app.mode.value === "teach" ? TEACH_SCALE : 1;
+  const isOpen = useRef(false); // at first the candidate is in sight whose trace is shown; from then on, the step
   useEffect(() => {
-    const left = scale * (NODE.margin + NODE.root + NODE.gap + step * (NODE.width + NODE.gap));
+    const column = isOpen.current ? step : (tree.nodes.find((node) => node.id === picked)?.step ?? step);
+    isOpen.current = true;
+    const left = scale * (NODE.margin + NODE.root + NODE.gap + column * (NODE.width + NODE.gap));
     const width = scale * NODE.width;
     const frame = box.current;
     if (!frame || (left >= frame.scrollLeft && left + width <= frame.scrollLeft + frame.clientWidth)) return;

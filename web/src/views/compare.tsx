@@ -10,6 +10,7 @@ import type { SheetAxis } from "../picture";
 import { Sheet } from "../sheet";
 import type { App, Baseline } from "../state";
 import type { EditSpec, Manifest, Side } from "../types";
+import { Rivals } from "./rivals";
 
 export function CompareView() {
   const app = useApp();
@@ -24,6 +25,7 @@ export function CompareView() {
         <SaveButton app={app} baseline={before} manifest={manifest} />
       </header>
       {!before && <p>Keep this trace, then edit it, open another beam node or translate another sentence: the two are compared here.</p>}
+      {!before && <Rivals manifest={manifest} />}
       {before && before.manifest.id === manifest.id && <p>This trace is kept. Change something and come back.</p>}
       {before && before.manifest.id !== manifest.id && <Comparison before={before} after={manifest} key={`${before.manifest.id} ${manifest.id}`} />}
     </div>
