@@ -32,7 +32,10 @@ function DrawnLine({ map, parts }: { map: RefObject<HTMLElement | null>; parts: 
   const drawn = useRef(""); // the step and the size of the map for which the paths stand
   const loaded = useTensor(parts.pattern);
   const study = app.headStudy.value;
-  const steps = useMemo(() => (loaded.state === "ready" ? listReadPieces(loaded.value, parts, study) : []), [loaded.state, parts.section, study]);
+  const steps = useMemo(
+    () => (loaded.state === "ready" ? listReadPieces(loaded.value, parts, study) : []),
+    [loaded.state, parts.section, study],
+  );
   usePainter(drawing, (frame) => {
     const svg = drawing.current;
     const read = frame?.dim === "T" ? steps[frame.row] : undefined;
@@ -63,8 +66,11 @@ export function findLastCross(manifest: Manifest): AttentionParts | null {
   return cross && findTensorRow(manifest, cross.pattern)?.captured ? cross : null;
 }
 
-/** Lists for each step the piece with the largest mean weight, and the head with the largest weight on it, times its cost if that is known. */
-export function listReadPieces({ values, row }: Tensor, parts: AttentionParts, study: HeadStudyAnswer | null): ReadPiece[] {
+/**
+ * Lists for each step the piece with the largest mean weight, and the head with the largest weight on it, times its
+ * cost if that is known.
+ */
+function listReadPieces({ values, row }: Tensor, parts: AttentionParts, study: HeadStudyAnswer | null): ReadPiece[] {
   const pattern = makePattern(values, row.shape);
   const { queries, keys, heads } = pattern;
   const mean = averageHeads(pattern);
@@ -79,7 +85,9 @@ export function listReadPieces({ values, row }: Tensor, parts: AttentionParts, s
   });
 }
 
-/** Places both halves of the line: from the piece to the head, and from there to the bar of the piece that is written. */
+/**
+ * Places both halves of the line: from the piece to the head, and from there to the bar of the piece that is written.
+ */
 function placeLine(map: HTMLElement, svg: SVGSVGElement, { section }: AttentionParts, { key, head }: ReadPiece): void {
   const origin = map.getBoundingClientRect();
   const locate = (selector: string, index: number, x: number, y: number) => {

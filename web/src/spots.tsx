@@ -5,7 +5,7 @@ import { useApp } from "./hooks";
 import { findBlock, getSection } from "./network";
 import { Value } from "./parts";
 import type { App, Place } from "./state";
-import type { Manifest } from "./types";
+import type { Manifest, TensorRow } from "./types";
 
 /** Writes a spot as the value of an attribute. */
 export function writeSpot({ name, index }: Spot): string {
@@ -59,11 +59,13 @@ function SpotLink({ number: { value, spot } }: { number: PlacedNumber }) {
 export function findSpotPlace(manifest: Manifest, { name, index }: Spot): Partial<Place> | null {
   const closed = { tensor: undefined, index: undefined };
   const row = manifest.tensors.find((tensor) => tensor.name === name);
-  const reader = manifest.tensors.find(({ op }) => ("weight" in op && op.weight === name) || ("table" in op && op.table === name));
+  const reads = ({ op }: TensorRow) => ("weight" in op && op.weight === name) || ("table" in op && op.table === name);
+  const reader = manifest.tensors.find(reads);
   const section = getSection((row ?? reader)?.name ?? "");
   const block = findBlock(manifest, section || (row ?? reader)?.name) ?? null;
   if (!block) return null;
-  if (block.attention && row?.dims.length === 3) return { ...closed, view: "head", section: block.key, head: row.dims[0] === "H" ? index[0] : 0 };
+  if (block.attention && row?.dims.length === 3)
+    return { ...closed, view: "head", section: block.key, head: row.dims[0] === "H" ? index[0] : 0 };
   return { ...closed, view: "block", section: block.key };
 }
 

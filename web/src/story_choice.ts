@@ -27,12 +27,17 @@ interface Reading extends ChosenHead {
 }
 
 /**
- * Chooses what the story tells of. Among all heads of the encoder the one with the largest weight of a word on another, times
- * what silencing the head costs the model; where this was not measured, or costs nothing, the weight alone counts. Then, among
- * the heads that read the source from the decoder, the one that reads that word the most, by the same measure. A piece that
- * the reader follows is kept.
+ * Chooses what the story tells of. Among all heads of the encoder the one with the largest weight of a word on another,
+ * times what silencing the head costs the model; where this was not measured, or costs nothing, the weight alone
+ * counts. Then, among the heads that read the source from the decoder, the one that reads that word the most, by the same
+ * measure. A piece that the reader follows is kept.
  */
-export async function chooseStory(manifest: Manifest, study: HeadStudyAnswer | null, followed: number | null, readValues: ReadValues): Promise<StoryChoice> {
+export async function chooseStory(
+  manifest: Manifest,
+  study: HeadStudyAnswer | null,
+  followed: number | null,
+  readValues: ReadValues,
+): Promise<StoryChoice> {
   const fallback = chooseWithoutNumbers(manifest, followed);
   const attentions = listAttentions(manifest).filter((parts) => findTensorRow(manifest, parts.pattern)?.captured);
   const selves = attentions.filter((parts) => parts.queryDim === "S" && parts.keyDim === "S");
@@ -42,13 +47,16 @@ export async function chooseStory(manifest: Manifest, study: HeadStudyAnswer | n
     const patterns = await Promise.all(candidates.map((parts) => readValues(parts.pattern)));
     return findMostTelling(manifest, candidates, patterns, study, accepts);
   };
-  const self = await among(selves, (query, key) => isWord(query) && isWord(key) && query !== key && query === (followed ?? query));
+  const readsAnother = (query: number, key: number) => isWord(query) && isWord(key) && query !== key;
+  const self = await among(selves, (query, key) => readsAnother(query, key) && query === (followed ?? query));
   const piece = followed ?? self?.query ?? fallback.piece;
   const cross = await among(crosses, (step, key) => key === piece && writesWord(manifest, step));
   return { piece, step: cross?.query ?? fallback.step, self: self ?? fallback.self, cross: cross ?? fallback.cross };
 }
 
-/** Chooses without looking at weights: the second piece, which is rarely an article, and the first head of each kind. */
+/**
+ * Chooses without looking at weights: the second piece, which is rarely an article, and the first head of each kind.
+ */
 export function chooseWithoutNumbers(manifest: Manifest, followed: number | null): StoryChoice {
   const attentions = listAttentions(manifest);
   const makeFirst = (parts: AttentionParts | undefined): ChosenHead | null => (parts ? { parts, head: 0 } : null);
@@ -64,8 +72,10 @@ const LETTER = /[\p{L}\p{N}]/u;
 
 /** Makes a test whether a source piece is of a word of the sentence, and no end token or full stop. */
 function makeWordTest({ source }: Manifest): (position: number) => boolean {
-  return (position) =>
-    position >= (source.context ?? 0) && (source.words[position] ?? null) !== null && LETTER.test(source.pieces[position] ?? "");
+  return (position) => {
+    const isSpecial = (source.words[position] ?? null) === null;
+    return position >= (source.context ?? 0) && !isSpecial && LETTER.test(source.pieces[position] ?? "");
+  };
 }
 
 function writesWord({ steps }: Manifest, step: number): boolean {

@@ -30,7 +30,12 @@ export const MIXTURE = display(
 );
 
 export const CROSSING = display(
-  line("cross = softmax (", fraction(line(inked("q", "Q_{dec}"), inked("k", "K_{enc}^T")), root("d_k")), ")", inked("v", "V_{enc}")),
+  line(
+    "cross = softmax (",
+    fraction(line(inked("q", "Q_{dec}"), inked("k", "K_{enc}^T")), root("d_k")),
+    ")",
+    inked("v", "V_{enc}"),
+  ),
 );
 
 export const NEXT_PIECE = display(
@@ -54,8 +59,8 @@ export function makePositionFormula(parts: StoryParts): JSX.Element {
 export function makeFeedForwardFormula(parts: StoryParts): JSX.Element {
   const inner = parts.activation && findTensorRow(parts.manifest, listInputs(parts.activation.op)[0] ?? "");
   const input = inner && findTensorRow(parts.manifest, listInputs(inner.op)[0] ?? "");
-  const isPostNorm =
-    input?.op.kind === "norm" && findConsumer(parts.manifest, input.name, "add") !== undefined; // the sum goes on from the norm
+  // With the norm behind, the next sum goes on from it.
+  const isPostNorm = input?.op.kind === "norm" && findConsumer(parts.manifest, input.name, "add") !== undefined;
   const activationName = parts.activation?.op.kind === "activation" ? parts.activation.op.function : "relu";
   return display(
     isPostNorm ? "x = norm ( x + part ( x ) )" : "x = x + part ( norm ( x ) )",

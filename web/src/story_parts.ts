@@ -14,7 +14,10 @@ import {
 import type { ChosenHead, StoryChoice } from "./story_choice";
 import type { Manifest, TensorRow } from "./types";
 
-/** The piece and the step that the story follows, and a function that fetches a tensor; it rejects where nothing was captured. */
+/**
+ * The piece and the step that the story follows, and a function that fetches a tensor; it rejects where nothing was
+ * captured.
+ */
 export interface StoryReader {
   piece: number; // row of S
   step: number; // row of T
@@ -64,7 +67,12 @@ export interface WeightRow {
 }
 
 /** Reads the row of a query of a head, and finds the key that it attends to most. */
-export async function readWeightRow(manifest: Manifest, chosen: ChosenHead, query: number, reader: StoryReader): Promise<WeightRow> {
+export async function readWeightRow(
+  manifest: Manifest,
+  chosen: ChosenHead,
+  query: number,
+  reader: StoryReader,
+): Promise<WeightRow> {
   const { parts } = chosen;
   const weights = await readRow(manifest, parts.pattern, chosen.head, query, reader);
   const best = findLargest(weights);
@@ -79,7 +87,13 @@ export async function readWeightRow(manifest: Manifest, chosen: ChosenHead, quer
 }
 
 /** Reads one row of one head of a tensor with three dimensions; a tensor of one head is the same for all. */
-export async function readRow(manifest: Manifest, name: string, head: number, position: number, reader: StoryReader): Promise<Float32Array> {
+export async function readRow(
+  manifest: Manifest,
+  name: string,
+  head: number,
+  position: number,
+  reader: StoryReader,
+): Promise<Float32Array> {
   const [heads = 1, rows = 0, width = 0] = findTensorRow(manifest, name)?.shape ?? [];
   const start = (Math.min(head, heads - 1) * rows + position) * width;
   return (await reader.readValues(name)).subarray(start, start + width);

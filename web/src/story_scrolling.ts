@@ -1,4 +1,5 @@
-// Scrolling for the story: what it speaks of is brought into view above or beside it, and its panel fits into the window.
+// Scrolling for the story: what it speaks of is brought into view above or beside it, and its panel fits into the
+// window.
 
 const SETTLING = 2500; // milliseconds in which numbers arrive and move what is below them
 const MARGIN = 12; // pixels around what is scrolled to
@@ -11,7 +12,8 @@ export function findSubjects(root: HTMLElement, subjects: readonly string[]): HT
 }
 
 /**
- * Scrolls until what is found can be seen, also while numbers arrive, and until the reader scrolls; gives back how to stop.
+ * Scrolls until what is found can be seen, also while numbers arrive, and until the reader scrolls; gives back how to
+ * stop.
  */
 export function keepInView(root: HTMLElement, find: () => HTMLElement[]): () => void {
   const centre = root.querySelector(".centre");
@@ -30,7 +32,10 @@ export function keepInView(root: HTMLElement, find: () => HTMLElement[]): () => 
   return stop;
 }
 
-/** Scrolls the page so that the first element is wholly in view, with as many of the others as fit above a story at the lower edge. */
+/**
+ * Scrolls the page so that the first element is wholly in view, with as many of the others as fit above a story at
+ * the lower edge.
+ */
 function scrollTo(root: HTMLElement, elements: HTMLElement[]): void {
   const boxes = elements.map((element) => element.getBoundingClientRect());
   const [first] = boxes;
@@ -56,11 +61,14 @@ function scrollTo(root: HTMLElement, elements: HTMLElement[]): void {
 /** Measures how much of the window a story at its lower edge covers; 0 where it stands beside the picture. */
 function measureStoryBelow(root: HTMLElement): number {
   const story = root.querySelector<HTMLElement>(".story");
-  const isBelow = story !== null && getComputedStyle(story).position === "sticky" && story.offsetWidth > 0.9 * root.clientWidth;
-  return isBelow ? story.offsetHeight : 0;
+  if (!story || getComputedStyle(story).position !== "sticky") return 0;
+  return story.offsetWidth > 0.9 * root.clientWidth ? story.offsetHeight : 0;
 }
 
-/** Keeps the panel of the story as high as the window leaves room below its top, so that its foot is in view; gives back how to stop. */
+/**
+ * Keeps the panel of the story as high as the window leaves room below its top, so that its foot is in view; gives
+ * back how to stop.
+ */
 export function fitIntoWindow(panel: HTMLElement): () => void {
   let known = "";
   const fit = () => {

@@ -56,7 +56,11 @@ interface StopDraft {
 /** Makes the fourteen stops for the word and the heads that the story tells of. */
 export function makeStory(manifest: Manifest, choice: StoryChoice, canAct: boolean): StoryStop[] {
   const story = findStoryParts(manifest, choice);
-  const drafts = [...draftInput(story, choice, canAct), ...draftAttention(story, choice), ...draftOutput(story, choice, canAct)];
+  const drafts = [
+    ...draftInput(story, choice, canAct),
+    ...draftAttention(story, choice),
+    ...draftOutput(story, choice, canAct),
+  ];
   return drafts.map(({ title, text, place, subjects, tensor, formula, suggestion, leftOut }) => ({
     title,
     place,
@@ -86,7 +90,10 @@ function placeBlock(tensor: TensorRow | null, piece: number): Place {
 /** Drafts the stops from the sentence to the vectors that enter the first layer. */
 function draftInput(story: StoryParts, { self, piece }: StoryChoice, canAct: boolean): StopDraft[] {
   const { positions, rotatedQueries, embedding } = story;
-  const rotated: Place = rotatedQueries ? { view: "cell", tensor: rotatedQueries.name, index: [0, piece, 0] } : ELSEWHERE;
+  const rotated: Place = rotatedQueries
+    ? { view: "cell", tensor: rotatedQueries.name, index: [0, piece, 0] }
+    : ELSEWHERE;
+  const picture = { picture: self?.parts ?? null, head: self?.head };
   const table = embedding?.op.kind === "lookup" ? embedding.op.table : undefined;
   return [
     {
@@ -129,7 +136,7 @@ function draftInput(story: StoryParts, { self, piece }: StoryChoice, canAct: boo
         : "Type the same words in another order and see whether the translation changes.",
       leftOut:
         positions || rotatedQueries
-          ? { name: "positions", edit: { kind: "without", part: "positions" }, picture: self?.parts ?? null, head: self?.head }
+          ? { name: "positions", edit: { kind: "without", part: "positions" }, ...picture }
           : null,
     },
   ];
@@ -161,8 +168,8 @@ function draftAttention(story: StoryParts, { self, cross, piece }: StoryChoice):
       tensor: findRow(parts?.products),
       formula: formulas.PRODUCTS,
       suggestion:
-        "Point at a number of the products: the row of q and the column of kᵀ that meet in it are framed. Click it, then " +
-        "“how this number is computed”: it opens as a sum.",
+        "Point at a number of the products: the row of q and the column of kᵀ that meet in it are framed. Click it, " +
+        "then “how this number is computed”: it opens as a sum.",
     },
     {
       title: "Scaled down",
@@ -186,8 +193,14 @@ function draftAttention(story: StoryParts, { self, cross, piece }: StoryChoice):
       subjects: [maskedParts?.allowed],
       tensor: findRow(maskedParts?.allowed),
       formula: formulas.MASK,
-      suggestion: "Go to the next step, with the . key or the › button on top: with every step one more column can be read.",
-      leftOut: masked && { name: "the mask", edit: { kind: "without", part: "mask" }, keepsTarget: true, picture: masked },
+      suggestion:
+        "Go to the next step, with the . key or the › button on top: with every step one more column can be read.",
+      leftOut: masked && {
+        name: "the mask",
+        edit: { kind: "without", part: "mask" },
+        keepsTarget: true,
+        picture: masked,
+      },
     },
     {
       title: "Scores become weights",
@@ -205,7 +218,8 @@ function draftAttention(story: StoryParts, { self, cross, piece }: StoryChoice):
       subjects: [parts?.headOutput, parts?.pattern],
       tensor: findRow(parts?.output),
       formula: formulas.MIXTURE,
-      suggestion: "Click the last number of the text: there the heads stand side by side, and W_O makes one vector of them.",
+      suggestion:
+        "Click the last number of the text: there the heads stand side by side, and W_O makes one vector of them.",
       leftOut: self && {
         name: describeHead(self),
         edit: { kind: "silence", attention: self.parts.section, head: self.head },
@@ -219,7 +233,7 @@ function draftAttention(story: StoryParts, { self, cross, piece }: StoryChoice):
 /** Drafts the stops from the feed-forward to the translation. */
 function draftOutput(story: StoryParts, { cross, piece }: StoryChoice, canAct: boolean): StopDraft[] {
   const { manifest, activation } = story;
-  const picture = cross?.parts ?? null;
+  const [picture, head] = [cross?.parts ?? null, cross?.head];
   const word = manifest.source.words[piece] ?? null;
   return [
     {
@@ -230,7 +244,7 @@ function draftOutput(story: StoryParts, { cross, piece }: StoryChoice, canAct: b
       tensor: activation,
       formula: formulas.makeFeedForwardFormula(story),
       suggestion: "Open the same block one layer up with } and see which units are active there.",
-      leftOut: { name: "the residual connections", edit: { kind: "without", part: "residual" }, picture, head: cross?.head },
+      leftOut: { name: "the residual connections", edit: { kind: "without", part: "residual" }, picture, head },
     },
     {
       title: "The decoder looks back at the source",
@@ -239,11 +253,13 @@ function draftOutput(story: StoryParts, { cross, piece }: StoryChoice, canAct: b
       subjects: [picture?.pattern],
       tensor: (picture && findTensorRow(manifest, picture.pattern)) ?? null,
       formula: formulas.CROSSING,
-      suggestion: "Go back and forth with the , and . keys or the ‹ and › buttons: the source piece read moves with the word that is written.",
+      suggestion:
+        "Go back and forth with the , and . keys or the ‹ and › buttons: the source piece read moves with the word that " +
+        "is written.",
       leftOut:
         word === null
           ? null
-          : { name: `the word “${listWords(manifest.source)[word]}”`, edit: { kind: "hide", word }, picture, head: cross?.head },
+          : { name: `the word “${listWords(manifest.source)[word]}”`, edit: { kind: "hide", word }, picture, head },
     },
     {
       title: "One number for each piece",
@@ -262,7 +278,8 @@ function draftOutput(story: StoryParts, { cross, piece }: StoryChoice, canAct: b
       formula: formulas.WHOLE_TEXT,
       suggestion:
         manifest.tree && canAct
-          ? "Click a dashed node: every picture then shows the trace of that candidate. Click the last node of the thick path to come back."
+          ? "Click a dashed node: every picture then shows the trace of that candidate. Click the last node of the thick " +
+            "path to come back."
           : "Go back to the first step with the , key and walk through all of them.",
     },
   ];

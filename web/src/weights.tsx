@@ -19,12 +19,16 @@ interface WeightsProps extends Pick<MatrixProps, "layout" | "maxHeight" | "frame
 /** Tells whether a trace has the numbers of a parameter, and few enough of them for a picture. */
 export function canDrawWeights(manifest: Manifest, parameter: string): boolean {
   const row = manifest.parameters.find((candidate) => candidate.name === parameter);
-  return row !== undefined && row.captured && row.shape.length === 2 && (row.shape[0] ?? 0) * (row.shape[1] ?? 0) <= LARGEST;
+  const [height = 0, width = 0] = row?.shape ?? [];
+  return row?.captured === true && height * width > 0 && height * width <= LARGEST;
 }
 
 const LARGEST = 1 << 20; // numbers of one picture
 
-/** Draws rows of a parameter as a product reads them: a row for each number that comes in, a column for each that goes out. */
+/**
+ * Draws rows of a parameter as a product reads them: a row for each number that comes in, a column for each that goes
+ * out.
+ */
 export function Weights(props: WeightsProps) {
   const app = useApp();
   const dark = useDark();
@@ -47,7 +51,7 @@ export function Weights(props: WeightsProps) {
       framed={props.framed}
       ink={props.ink}
       subject={parameter}
-      locate={([row, col]) => (row !== undefined && row >= first && row < first + rows ? { row: col, col: row - first } : null)}
+      locate={([row = -1, col]) => (row >= first && row < first + rows ? { row: col, col: row - first } : null)}
       onOpen={(row, col) => app.goTo({ view: "cell", tensor: parameter, index: [first + col, row] })}
     />
   );
@@ -57,7 +61,7 @@ export function Weights(props: WeightsProps) {
 async function loadTransposed(app: App, parameter: string, first: number, rows: number) {
   const { values, row } = await app.loadParameter(parameter, first, first + rows);
   const width = row.shape[1] ?? 1;
-  const turned = Float32Array.from({ length: values.length }, (_, i) => values[(i % rows) * width + Math.floor(i / rows)] as number);
+  const turned = values.map((_, i) => values[(i % rows) * width + Math.floor(i / rows)] as number);
   return { values: turned, width };
 }
 
@@ -83,6 +87,7 @@ export function TableRows({ table, dim, ids, labels, maxHeight, framed }: TableR
   if (loaded.state === "missing") return <NotCaptured label={table} reason={loaded.message} />;
   if (loaded.state === "loading") return <div class="sheet waiting">{table}</div>;
   const width = loaded.value[0]?.length ?? 0;
+  const count = app.manifest.value?.parameters.find((row) => row.name === table)?.shape[0] ?? 0;
   const values = Float32Array.from(loaded.value.flatMap((row) => [...row]));
   return (
     <Sheet
@@ -91,7 +96,7 @@ export function TableRows({ table, dim, ids, labels, maxHeight, framed }: TableR
       cols={{ dim: "D", size: width }}
       scale={makeSymmetricScale(findReach(values), dark)}
       label={table}
-      note={`the rows of these ids, of ${app.manifest.value?.parameters.find((row) => row.name === table)?.shape[0] ?? 0}`}
+      note={`the rows of these ids, of ${count}`}
       maxHeight={maxHeight}
       framed={framed}
       subject={table}

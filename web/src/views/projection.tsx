@@ -1,4 +1,5 @@
-// The product that a head begins with: the vectors that it reads, times a trained matrix, give its queries, keys or values.
+// The product that a head begins with: the vectors that it reads, times a trained matrix, give its queries, keys or
+// values.
 import { useEffect, useState } from "preact/hooks";
 import type { Ink } from "../format";
 import { useApp } from "../hooks";
@@ -72,11 +73,12 @@ export function Projection({ manifest, parts, head, pointed, fills, onPoint }: P
         }}
       >
         <p>
-          A row of <b>x</b> is the vector of a position, as this layer gets it. A column of <b class={`ink-${ink}`}>{name}</b> was
-          learned in training.
+          A row of <b>x</b> is the vector of a position, as this layer gets it. A column of{" "}
+          <b class={`ink-${ink}`}>{name}</b> was learned in training.
         </p>
         <p>
-          Where they meet stands one number of <b class={`ink-${ink}`}>{ink}</b>: {input?.shape.at(-1)} products, added up
+          Where they meet stands one number of <b class={`ink-${ink}`}>{ink}</b>: {input?.shape.at(-1)} products, added
+          up
           {bias === null ? "" : ", plus a learned bias"}
           {turned ? "; then each pair of numbers is turned by an angle that grows with the position" : ""}.
         </p>

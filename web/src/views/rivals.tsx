@@ -1,4 +1,5 @@
-// What the search finished and did not choose: each can be compared with the translation, so that the room is not empty.
+// What the search finished and did not choose: each can be compared with the translation, so that the room is not
+// empty.
 import { formatNumber } from "../format";
 import { useApp } from "../hooks";
 import { Value } from "../parts";
@@ -14,7 +15,7 @@ export function Rivals({ manifest }: { manifest: Manifest }) {
   const { tree } = manifest;
   const rivals = tree ? listRivals(tree.nodes) : [];
   if (!tree || !app.source.act || !rivals.length) return null;
-  const spell = (node: TreeNode) => spellPieces(findPath(tree, node.id).map((each) => each.piece)).replace(/<\/s>$/, "");
+  const spell = (node: TreeNode) => spellPieces(findPath(tree, node.id).slice(0, -1).map((each) => each.piece)); // without EOS
   return (
     <section class="panel stack" aria-label="What the search also finished">
       <h3>What the search also finished</h3>

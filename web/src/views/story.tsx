@@ -5,6 +5,7 @@ import { Missing } from "../parts";
 import { findSpoken, findSpotPlace, RichTextSpan } from "../spots";
 import type { App, Place } from "../state";
 import { chooseStory, chooseWithoutNumbers, type StoryChoice } from "../story_choice";
+import type { StoryReader } from "../story_parts";
 import { findSubjects, fitIntoWindow, keepInView } from "../story_scrolling";
 import { makeStory, STOP_COUNT, type StoryStop } from "../story_stops";
 import type { Code, Manifest } from "../types";
@@ -18,19 +19,25 @@ export function StoryView() {
   return <ToldStory app={app} manifest={manifest} number={number} />;
 }
 
-/** Tells the story of what was chosen for a sentence; an edit or another candidate of the same sentence keeps the choice. */
+/**
+ * Tells the story of what was chosen for a sentence; an edit or another candidate of the same sentence keeps the
+ * choice.
+ */
 function ToldStory({ app, manifest, number }: { app: App; manifest: Manifest; number: number }) {
   const kept = useRef<{ of: string; choice: StoryChoice } | null>(null);
   const followed = app.followed.value?.dim === "S" ? app.followed.value.index : null;
-  const of = [manifest.model.sha256, manifest.source.ids, followed, app.headStudy.value?.study ? "measured" : ""].join(" ");
+  const study = app.headStudy.value;
+  const of = [manifest.model.sha256, manifest.source.ids, followed, study?.study ? "measured" : ""].join(" ");
   const known = kept.current?.of === of ? kept.current.choice : undefined;
   const readValues = async (name: string) => (await app.loadTensor(name)).values;
-  const load = () => chooseStory(manifest, app.headStudy.value, followed, readValues);
+  const load = () => chooseStory(manifest, study, followed, readValues);
   const loaded = useLoaded(load, of, known);
   if (loaded.state === "ready") kept.current = { of, choice: loaded.value };
-  const chosen = loaded.state === "loading" ? null : loaded.state === "ready" ? loaded.value : chooseWithoutNumbers(manifest, followed);
-  const choice = chosen ?? kept.current?.choice ?? chooseWithoutNumbers(manifest, followed);
-  return <StopPanel app={app} manifest={manifest} number={number} choice={choice} isChosen={chosen !== null} />;
+  const blind = chooseWithoutNumbers(manifest, followed);
+  const before = loaded.state === "loading" ? kept.current?.choice : undefined;
+  const choice = loaded.state === "ready" ? loaded.value : (before ?? blind);
+  const isChosen = loaded.state !== "loading";
+  return <StopPanel app={app} manifest={manifest} number={number} choice={choice} isChosen={isChosen} />;
 }
 
 interface StopPanelProps {
@@ -50,7 +57,8 @@ function StopPanel({ app, manifest, number, choice, isChosen }: StopPanelProps) 
   const spoken = app.spoken.value;
   const isElsewhere = stop !== undefined && isAwayFrom(app.place.value, stop);
   const reader = { piece: choice.piece, step, readValues: async (name: string) => (await app.loadTensor(name)).values };
-  const told = `${manifest.id} ${number} ${choice.piece} ${choice.self?.parts.section} ${choice.self?.head} ${choice.cross?.parts.section} ${choice.cross?.head}`;
+  const heads = [choice.self, choice.cross].map((chosen) => `${chosen?.parts.section} ${chosen?.head}`);
+  const told = [manifest.id, number, choice.piece, ...heads].join(" ");
   const getRoot = () => (app.host === "widget" ? null : (panel.current?.closest<HTMLElement>(".pellucid") ?? null));
   useEffect(() => {
     if (!isChosen) return;
@@ -127,13 +135,17 @@ function isAwayFrom(place: Place, stop: StoryStop): boolean {
 
 /** Moves the picture to a stop, and closes what an earlier place had opened. */
 function visitStop(app: App, manifest: Manifest, stop: StoryStop, choice: StoryChoice): void {
-  const closed = { section: undefined, tensor: undefined, head: undefined, row: undefined, col: undefined, index: undefined };
+  const inside = { section: undefined, tensor: undefined, head: undefined, index: undefined };
+  const closed = { ...inside, row: undefined, col: undefined };
   if (stop.isTimedLater && app.step.value === 0) app.step.value = Math.min(choice.step, manifest.steps.length - 1);
   app.spoken.value = null;
   app.goTo({ ...closed, ...stop.place });
 }
 
-/** Opens the picture that shows what is spoken of, unless it is there already, and scrolls to it; gives back how to stop. */
+/**
+ * Opens the picture that shows what is spoken of, unless it is there already, and scrolls to it; gives back how to
+ * stop.
+ */
 function showSpoken(app: App, manifest: Manifest, root: HTMLElement): () => void {
   let stop = () => {};
   const request = requestAnimationFrame(() => {
@@ -148,10 +160,10 @@ function showSpoken(app: App, manifest: Manifest, root: HTMLElement): () => void
   };
 }
 
-function StopText({ app, stop, reader, told }: { app: App; stop: StoryStop; reader: Parameters<StoryStop["writeText"]>[0]; told: string }) {
+function StopText({ app, stop, reader, told }: { app: App; stop: StoryStop; reader: StoryReader; told: string }) {
   const loaded = useLoaded(() => stop.writeText(reader), `${told} ${reader.step}`);
-  const hint = app.host === "file" ? " A file written by “pellucid explain … --html FILE --keep float16” has these numbers." : "";
-  if (loaded.state === "missing") return <Missing message={loaded.message + hint} />;
+  const hint = " A file written by “pellucid explain … --html FILE --keep float16” has these numbers.";
+  if (loaded.state === "missing") return <Missing message={loaded.message + (app.host === "file" ? hint : "")} />;
   const isKnown = loaded.state === "ready" && told !== "unknown";
   return (
     <p class="story-text" aria-live="polite">
@@ -181,7 +193,13 @@ function StopNavigation({ app, stops, number }: { app: App; stops: StoryStop[]; 
   const moveTo = (next: number) => (app.story.value = Math.min(STOP_COUNT, Math.max(1, next)));
   return (
     <nav class="story-stops" aria-label="Stops of the story">
-      <button type="button" class="button" disabled={number === 1} onClick={() => moveTo(number - 1)} aria-keyshortcuts="PageUp">
+      <button
+        type="button"
+        class="button"
+        disabled={number === 1}
+        onClick={() => moveTo(number - 1)}
+        aria-keyshortcuts="PageUp"
+      >
         ← Back
       </button>
       <ol>
@@ -199,7 +217,13 @@ function StopNavigation({ app, stops, number }: { app: App; stops: StoryStop[]; 
           </li>
         ))}
       </ol>
-      <button type="button" class="button story-next" disabled={number === STOP_COUNT} onClick={() => moveTo(number + 1)} aria-keyshortcuts="PageDown">
+      <button
+        type="button"
+        class="button story-next"
+        disabled={number === STOP_COUNT}
+        onClick={() => moveTo(number + 1)}
+        aria-keyshortcuts="PageDown"
+      >
         Next →
       </button>
     </nav>
