@@ -1,5 +1,6 @@
 // The beam search: the candidates of every step, which were kept, pruned or finished, and which one won.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { saveBaseline } from "../baseline";
 import { formatCount, formatNumber, formatQuantity, quotePiece } from "../format";
 import { useApp } from "../hooks";
 import { display, fraction, line, power } from "../mathml";
@@ -10,7 +11,6 @@ import { traceAgain } from "../permalink";
 import { markSpot } from "../spots";
 import type { App } from "../state";
 import type { Manifest, Tree, TreeNode } from "../types";
-import { saveBaseline } from "./compare";
 import { spellPieces, WhatIf } from "./candidates";
 
 export function BeamView() {

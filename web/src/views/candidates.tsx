@@ -1,5 +1,6 @@
 // The candidates of one step with their probabilities, as they are or as they would be drawn: sharpened or flattened, and cut.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { saveBaseline } from "../baseline";
 import { formatCount, formatNumber, formatProbability, formatQuantity, quotePiece } from "../format";
 import { useApp, usePreparedSource, useTensor } from "../hooks";
 import { computeDrawingChances, sumOf } from "../measures";
@@ -10,7 +11,6 @@ import { traceAgain } from "../permalink";
 import { markSpot } from "../spots";
 import { type App, PLAIN_DRAWING } from "../state";
 import type { Candidate, Drawing, Manifest, Step } from "../types";
-import { saveBaseline } from "./compare";
 
 const FIRST_CANDIDATES = 8; // shown at first
 const TOP_K_CHOICES = [0, 1, 2, 3, 5, 10, 20, 50, 100];

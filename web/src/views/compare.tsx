@@ -1,7 +1,8 @@
 // Two traces side by side: the one that is kept and the one that is shown, and the form that makes an edited one.
 import { useState } from "preact/hooks";
 import { makeSymmetricScale, makeUnitScale } from "../colour";
-import { describeError, formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
+import { formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
+import { saveBaseline } from "../baseline";
 import { useApp, useDark, usePreparedSource, useTensor } from "../hooks";
 import { getHeadWeights, makeMask, makePattern, WIDE_KEYS } from "../measures";
 import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels, listWords } from "../network";
@@ -250,22 +251,6 @@ function SilenceHead({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: Ed
       </button>
     </span>
   );
-}
-
-/** Saves the trace that is shown as the baseline, with its attention weights: they are small, and all that is compared. False if that failed; the page then says why. */
-export async function saveBaseline(app: App): Promise<boolean> {
-  const manifest = app.manifest.value;
-  if (!manifest) return false;
-  const names = listAttentions(manifest).flatMap((parts) => [parts.pattern, parts.allowed]);
-  const captured = manifest.tensors.filter((row) => row.captured && names.includes(row.name));
-  try {
-    const tensors = await Promise.all(captured.map(async (row) => [row.name, (await app.loadTensor(row.name)).values] as const));
-    app.baseline.value = { manifest, tensors: new Map(tensors) };
-    return true;
-  } catch (error) {
-    app.problem.value = describeError(error);
-    return false;
-  }
 }
 
 /** Measures the difference of two heads, averaged over their rows: 0 for equal weights, 2 for weights with nothing in common. */

@@ -1,5 +1,6 @@
 // A stop of the story without what it explains: the sentence is run again, and before and after stand side by side.
 import { useEffect, useRef } from "preact/hooks";
+import { saveBaseline } from "../baseline";
 import { makeUnitScale } from "../colour";
 import { formatNumber } from "../format";
 import { useApp, useDark, usePreparedSource, useTensor } from "../hooks";
@@ -11,7 +12,7 @@ import { Sheet } from "../sheet";
 import type { App, Baseline } from "../state";
 import { describePicture, type LeftOut } from "../story_stops";
 import type { EditSpec, Manifest } from "../types";
-import { describeDifference, saveBaseline } from "./compare";
+import { describeDifference } from "./compare";
 
 export function WithoutIt({ app, manifest, leftOut }: { app: App; manifest: Manifest; leftOut: LeftOut }) {
   const isOn = manifest.edits.length === 1 && manifest.edits.every((edit) => isSameEdit(edit, leftOut.edit));
