@@ -14,6 +14,7 @@ from tests.browser.reading import Page
 from tests.browser.small import SENTENCE, save_trained_model
 from tests.browser.watched import WatchedTab, find_chromium, launch_chromium, watch_tab
 from tests.page.studied import make_study
+from tests.page.telling import Telling, choose_telling
 
 
 @pytest.fixture(scope="package")
@@ -50,6 +51,12 @@ def model(directory: Path) -> Model:
 def trace(model: Model) -> Any:
     """The trace of `SENTENCE`, computed in this process."""
     return model.trace(SENTENCE)
+
+
+@pytest.fixture(scope="session")
+def telling(trace: Any, directory: Path) -> Telling:
+    """What the story of the page tells of that sentence, with the made-up study of the heads."""
+    return choose_telling(trace, json.loads(badges_path(load(directory).bundle).read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="session")

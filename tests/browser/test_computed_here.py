@@ -20,6 +20,7 @@ from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE, save_trained_model
 from tests.browser.test_changes import open_page
 from tests.browser.watched import watch_tab
+from tests.page.telling import Telling
 from tests.page.test_engine_in_chromium import TABLES
 from tests.serve.servers import EN_ES, running, running_app
 
@@ -106,14 +107,15 @@ def test_a_link_to_what_was_computed_here_opens_as_the_server_computes_it(page: 
     wait_for_line(page, ALIKE)
 
 
-def test_what_only_the_server_knows_is_asked_of_its_own_run_of_the_change(page: Page, trace):
+def test_what_only_the_server_knows_is_asked_of_its_own_run_of_the_change(page: Page, trace, telling: Telling):
+    silence = Silence(telling.encoder.section, telling.encoder.head)
     page.open(s=SENTENCE, n=10).settle()
     wait_for_line(page, ALIKE)
     turn_switch(page, HERE, stop=10)
     page.tab.get_by_role("button", name="export", exact=True).click()
     page.tab.get_by_role("button", name="Let the server compute it too").click()
     wait_for_line(page, ALIKE)
-    assert page.link["id"] == trace.edited(Silence("encoder.0.self", 0), keep_target=False).id
+    assert page.link["id"] == trace.edited(silence, keep_target=False).id
     assert page.tab.locator(".downloads a").count() > 0
 
 

@@ -10,7 +10,7 @@ from tests.browser.installed import require_buildable
 from tests.browser.reading import Page
 from tests.browser.small import save_context_model
 from tests.browser.test_changes import open_page
-from tests.browser.test_computed_here import ALIKE, HERE, wait_for_line
+from tests.browser.test_computed_here import ALIKE, BY_SERVER, HERE, wait_for_line
 from tests.browser.watched import watch_tab
 
 # In one of two runs of the whole suite the page showed no such field, however often these tests were tried in that
@@ -38,7 +38,7 @@ def test_the_sentence_before_is_typed_kept_in_the_link_and_its_words_stand_in_br
     with open_page(browser, context_model) as page:
         page.open(s=SENTENCE).settle()
         assert translate_after(page, KEY) == "Paul la vendió."
-        wait_for_line(page, ALIKE)
+        wait_for_line(page, BY_SERVER)
         assert (page.link["s"], page.link["u"]) == (SENTENCE, KEY)
         pieces = context_model.trace(SENTENCE, context=KEY).source
         column = page.tab.locator(".side ol").first.locator("li").all_inner_texts()

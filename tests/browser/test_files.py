@@ -14,7 +14,8 @@ CROSS = "decoder.2.cross"
 
 
 def download(page: Page, role: str, name: str, into: Path) -> Path:
-    """Save the file of a button or link of the export view."""
+    """Save the file of a button or link of the export view, which has those for few readers folded."""
+    page.tab.locator(".export-body details").evaluate("details => { details.open = true }")
     with page.tab.expect_download() as saving:
         page.tab.get_by_role(role, name=name).click()
     path = into / saving.value.suggested_filename

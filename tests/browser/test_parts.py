@@ -7,7 +7,7 @@ import pytest
 from pellucid.interpret.trace.model_page import save_model_page
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE
-from tests.browser.test_computed_here import ALIKE, HERE, wait_for_line
+from tests.browser.test_computed_here import ALIKE, BY_SERVER, HERE, wait_for_line
 from tests.browser.test_phone import FINGER, SMALL_TARGETS, STICKING_OUT
 from tests.browser.watched import watch_tab
 
@@ -35,7 +35,7 @@ def test_every_sentence_of_a_text_is_one_click_and_one_link_away(page: Page, mod
     assert list_parts(page) == (PARTS, [1])
     assert page.text(".translation") == model.translate(SENTENCE).text
     assert page.tab.locator("#pellucid-sentence").input_value() == LINE
-    wait_for_line(page, ALIKE)
+    wait_for_line(page, BY_SERVER)
 
     show_part(page, 2)
     assert page.text(".translation") == model.translate(OTHER).text

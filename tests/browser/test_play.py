@@ -63,6 +63,49 @@ def test_a_play_writes_the_pieces_in_order_lights_what_is_read_and_moves_the_fra
     assert moving.tab.evaluate(WRITTEN) == [1] * len(trace.steps)
 
 
+LINE = """() => {
+    const halves = [...document.querySelectorAll(".play-line path")];
+    const origin = document.querySelector(".play-line").getBoundingClientRect();
+    const pointOf = (path, share) => {
+        const { x, y } = path.getPointAtLength(share * path.getTotalLength());
+        return [x + origin.left, y + origin.top];
+    };
+    const isIn = ([x, y], element) => {
+        const box = element.getBoundingClientRect();
+        return x >= box.left - 1 && x <= box.right + 1 && y >= box.top - 1 && y <= box.bottom + 1;
+    };
+    const find = (point, selector) => [...document.querySelectorAll(selector)].findIndex((each) => isIn(point, each));
+    return {
+        piece: find(pointOf(halves[0], 0), "[data-pieces=S] > .piece-chip"),
+        head: find(pointOf(halves[0], 1), "[data-block='decoder.2.cross'] .head-face"),
+        same: find(pointOf(halves[1], 0), "[data-block='decoder.2.cross'] .head-face"),
+        bar: find(pointOf(halves[1], 1), ".map-candidates > .current-step .map-track"),
+        drawn: halves.map((half) => 1 - Number(half.getAttribute("stroke-dashoffset"))),
+    };
+}"""
+
+
+def test_one_line_runs_from_the_piece_that_is_read_through_a_head_to_the_bar_that_grows(moving: Page, trace):
+    moving.open(s=SENTENCE, v="map").settle()
+    tabs = moving.tab.locator(".tabs").bounding_box()["y"]
+    moving.press("k", "k")
+    moving.tab.evaluate(SCRUB, 3.9)
+    moving.wait_until("() => location.hash.includes('t=3')")
+    line = moving.tab.evaluate(LINE)
+    weights = trace["decoder.2.cross.pattern"].values[:, 3]
+    assert line["piece"] == int(weights.mean(axis=0).argmax())
+    assert line["head"] == line["same"] >= 0
+    assert line["bar"] == 0
+    assert line["drawn"] == [1, 1]
+    moving.tab.evaluate(SCRUB, 3.15)  # half of what is read
+    first, second = moving.tab.evaluate(LINE)["drawn"]
+    assert 0 < first < 1
+    assert second == 0
+    assert moving.tab.locator(".tabs").bounding_box()["y"] - tabs < 3  # nothing is pushed down
+    moving.tab.get_by_role("button", name="End the play").click()
+    assert moving.tab.locator(".play-line").count() == 0
+
+
 @pytest.mark.slow  # web/test/play.test.ts fills the cells of a row one by one
 def test_an_open_product_fills_cell_by_cell(moving: Page, trace):
     moving.open(s=SENTENCE, v="head", a="decoder.1.cross", h=1).settle()

@@ -9,6 +9,7 @@ import pytest
 from tests.browser.reading import Page
 from tests.browser.small import SENTENCE
 from tests.browser.watched import WIDE, watch_tab
+from tests.page.telling import Telling
 from tests.variants import mark_others_slow
 
 TELEPHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
@@ -19,11 +20,18 @@ SPOKEN_OF = """() => {
     const names = [...document.querySelectorAll("[data-subject]")].map((element) => element.dataset.subject);
     return { names, room: innerHeight - (isBelow ? panel.offsetHeight : 0) };
 }"""
-SUBJECTS = [
-    *("translation", "pieces", "cell", "encoder.positions", "encoder.0.self.q", "encoder.0.self.products"),
-    *("encoder.0.self.scores", "decoder.0.self.allowed", "encoder.0.self.pattern", "encoder.0.self.head_output"),
-    *("encoder.0.ffn.active", "decoder.2.cross.pattern", "candidates", "beam"),
-]
+
+
+def list_subjects(telling: Telling) -> list[str]:
+    """What each stop speaks of first."""
+    encoder, cross = telling.encoder.section, telling.cross.section
+    return [
+        *("translation", "pieces", "encoder.embedding", "encoder.positions", f"{encoder}.q", f"{encoder}.products"),
+        *(f"{encoder}.scores", "decoder.0.self.allowed", f"{encoder}.pattern", f"{encoder}.head_output"),
+        *(encoder.replace("self", "ffn.active"), f"{cross}.pattern", "candidates", "beam"),
+    ]
+
+
 IS_IN_VIEW = """([subject, room]) => {
     const box = document.querySelector(`[data-subject="${subject}"]`)?.getBoundingClientRect();
     return box !== undefined && box.height > 30 && box.top >= 0 && box.bottom <= room
@@ -38,8 +46,8 @@ def told(request: Any, browser: Any, home: str) -> Iterator[Page]:
         yield Page(watched_tab).open(s=SENTENCE, n=1)
 
 
-def test_what_a_stop_speaks_of_is_wholly_in_view_at_each_of_the_fourteen(told: Page):
-    for stop, subject in enumerate(SUBJECTS, start=1):
+def test_what_a_stop_speaks_of_is_wholly_in_view_at_each_of_the_fourteen(told: Page, telling: Telling):
+    for stop, subject in enumerate(list_subjects(telling), start=1):
         told.tab.get_by_role("region", name=f"Story, stop {stop} of 14").wait_for()
         told.settle()
         room = told.tab.evaluate(SPOKEN_OF)["room"]
@@ -48,28 +56,24 @@ def test_what_a_stop_speaks_of_is_wholly_in_view_at_each_of_the_fourteen(told: P
         told.press("PageDown")
 
 
-def test_the_row_spoken_of_is_framed_in_every_matrix_and_explained_below(page: Page, trace):
+def test_the_row_spoken_of_is_framed_in_every_matrix_and_explained_below(page: Page, trace, telling: Telling):
     page.open(s=SENTENCE, n=8).press("PageDown").settle()
-    weights = trace["encoder.0.self.pattern"].values[0, 1]
-    best = int(weights.argmax())
-    page.wait_until("best => location.hash.includes(`r=1&c=${best}`)", best)
+    query = telling.piece
+    best = int(trace[f"{telling.encoder.section}.pattern"].values[telling.encoder.head, query].argmax())
+    page.wait_until("place => location.hash.includes(place)", f"r={query}&c={best}")
     page.settle()
-    for label, row in {
-        "q": 1,
-        "v": best,
-        "products": 1,
-        "scores": 1,
-        "pattern": 1,
-        "head output": 1,
-    }.items():
+    row_of = dict.fromkeys(("x", "q", "products", "scores", "pattern", "head output"), query) | {"v": best}
+    for label, row in row_of.items():
         rows, _ = page.sheet(label).find_outlines(ACCENT, away=5)
         assert row in rows, label
         assert rows <= {row, row + 1}, label
     for label in ("kᵀ", "products"):  # the column of the key meets the row of the query in their product
         _, cols = page.sheet(label).find_outlines(ACCENT, away=0)
         assert cols >= {best, best + 1}, label
-    piece = trace.source.pieces[1].replace("▁", "")
-    assert f"“{piece}” (row 1) reads" in page.text(".head-body")
+    _, cols = page.sheet("W_Q").find_outlines(ACCENT, away=5)
+    assert cols == {0, 1}  # the column that gives the first number of the query
+    piece = trace.source.pieces[query].replace("▁", "")
+    assert f"“{piece}” (row {query}) reads" in page.text(".head-body")
     assert piece in page.text(".story-text")
     assert page.tab.locator(".sheet-subject .sheet-label").inner_text() == "pattern"
 
@@ -102,7 +106,7 @@ def test_row_and_column_of_a_link_are_honoured_and_a_picked_cell_changes_them_wi
 
 
 def test_the_arrow_keys_go_through_the_numbers_of_a_vector_that_is_open(page: Page, trace):
-    page.open(s=SENTENCE, n=2).press("PageDown").settle()
+    page.open(s=SENTENCE, v="cell", x="encoder.embedding", i="1.0").settle()
     page.tab.wait_for_selector('[data-cell="encoder.embedding 1.0"]')
     page.press("ArrowRight", "ArrowRight", "ArrowLeft")
     page.tab.wait_for_selector('[data-cell="encoder.embedding 1.1"] .cell-receipt')

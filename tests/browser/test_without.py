@@ -3,19 +3,27 @@
 import pytest
 
 from pellucid.interpret.trace import Drawing, Hide, Prefix, Silence, Without
+from pellucid.interpret.trace.session import Trace
 from tests.browser.reading import Page
 from tests.browser.small import SENTENCE
 from tests.browser.watched import watch_tab
+from tests.page.telling import Telling
 
 SWITCH = ".without [role=switch]"
-STOPS = {
-    4: Without("positions"),
-    7: Without("scaling"),
-    8: Without("mask"),
-    10: Silence("encoder.0.self", 0),
-    11: Without("residual"),
-    12: Hide(1),
-}
+
+
+def list_stops(trace: Trace, telling: Telling) -> dict[int, Without | Silence | Hide]:
+    """What each stop with a switch leaves out."""
+    return {
+        4: Without("positions"),
+        7: Without("scaling"),
+        8: Without("mask"),
+        10: Silence(telling.encoder.section, telling.encoder.head),
+        11: Without("residual"),
+        12: Hide(trace.source.words[telling.piece]),
+    }
+
+
 CHANGE_TEMPERATURE = """value => {
     const slider = document.querySelector('.drawing input');
     slider.value = value;
@@ -24,9 +32,11 @@ CHANGE_TEMPERATURE = """value => {
 
 
 @pytest.mark.slow  # test_computed_here.py turns the switch of one stop
-def test_a_stop_can_be_seen_without_what_it_explains_and_the_story_goes_on_with_the_model_as_it_is(page: Page, trace):
+def test_a_stop_can_be_seen_without_what_it_explains_and_the_story_goes_on_with_the_model_as_it_is(
+    page: Page, trace, telling
+):
     page.open(s=SENTENCE, n=1).settle()
-    for stop, edit in STOPS.items():
+    for stop, edit in list_stops(trace, telling).items():
         page.tab.get_by_role("button", name=f"Stop {stop}:").click()
         page.settle()
         page.wait_until("() => !document.querySelector('.busy:not(:empty)') && !location.hash.includes('&e=')")

@@ -12,10 +12,9 @@ from pellucid.interpret.trace import Hide, Silence, Without
 from pellucid.interpret.trace.model_page import save_model_page
 from tests.browser.small import OTHER, SENTENCE, save_trained_model
 from tests.page.browser import open_tab
+from tests.page.telling import choose_telling
 from tests.tolerances import approx_log_prob
 
-STOPS = {8: Without("mask"), 10: Silence("encoder.0.self", 0), 12: Hide(1)}
-"""One of each kind: the numbers of all are compared in Node, and all switches are used with a server."""
 TABLES = """() => [...document.querySelectorAll('.sheet-table table')].map(table =>
     [...table.querySelectorAll('tbody tr')].map(row => [...row.querySelectorAll('td')].map(cell => cell.innerText)))"""
 IS_AS_IT_WAS = "() => !document.querySelector('.busy:not(:empty)') && !location.hash.includes('&e=')"
@@ -97,9 +96,13 @@ def test_a_typed_sentence_has_the_translation_and_the_numbers_of_python(page: Op
 @pytest.mark.slow  # test_engine.py compares the same runs in Node
 def test_switches_of_the_story_run_the_model_without_what_a_stop_explains(page: OpenPage):
     trace = page.model.trace(SENTENCE)
+    # Of the switches one of each kind: the numbers of all are compared in Node, and all are used with a server.
+    telling = choose_telling(trace)
+    silence = Silence(telling.encoder.section, telling.encoder.head)
+    stops = {8: Without("mask"), 10: silence, 12: Hide(trace.source.words[telling.piece])}
     translate(page, SENTENCE)
     page.tab.evaluate("location.hash = 'v=map&n=1'")
-    for stop, edit in STOPS.items():
+    for stop, edit in stops.items():
         page.tab.get_by_role("button", name=f"Stop {stop}:").click()
         page.tab.wait_for_function(
             "() => !document.querySelector('.busy:not(:empty)') && !location.hash.includes('&e=')"

@@ -88,7 +88,7 @@ def test_the_story_is_walked_by_keyboard_and_every_stop_moves_the_picture(tab: A
         assert len(tab.inner_text("main.centre")) > 20
         tab.keyboard.press("PageDown")
     assert len(set(titles)) == 14
-    assert {"map", "tokens", "cell", "positions", "head", "block", "output", "beam"} <= set(views)
+    assert {"map", "tokens", "positions", "head", "block", "output", "beam"} <= set(views)
     tab.get_by_role("button", name="Leave").click()
     assert tab.locator(".story-panel").count() == 0
 

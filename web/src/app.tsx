@@ -251,7 +251,7 @@ function Help(props: { onClose: () => void }) {
   const close = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     const before = document.activeElement;
-    close.current?.focus();
+    close.current?.focus({ preventScroll: true }); // its title stays in view
     return () => {
       if (before instanceof HTMLElement) before.focus();
     };

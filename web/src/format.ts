@@ -5,13 +5,48 @@ interface Guess {
   guess: string;
 }
 
-/** A text whose numbers and guesses are separate parts, so that teach mode can hide them. */
-export type RichText = (string | number | Guess)[];
-
-/** Makes rich text of a template: numbers and guesses stay separate, everything else is text. */
-export function richText(texts: TemplateStringsArray, ...values: (string | number | Guess | RichText)[]): RichText {
-  return texts.flatMap((text, i) => [text, ...[values[i] ?? ""].flat()]).filter((part) => part !== "");
+/** Where a picture shows a number: a tensor, a parameter or a part of a view, and the index there; with fewer indices, a row. */
+export interface Spot {
+  name: string;
+  index: readonly number[];
 }
+
+/** A number of a text with the place where the picture shows it. */
+export interface PlacedNumber {
+  value: number;
+  spot: Spot;
+}
+
+/** What a name has its colour from: queries, keys or values. */
+export type Ink = "q" | "k" | "v";
+
+/** A name in the colour of what it names. */
+interface InkedName {
+  name: string;
+  ink: Ink;
+}
+
+type RichPart = string | number | Guess | PlacedNumber | InkedName;
+
+/** A text whose numbers and guesses are separate parts, so that teach mode can hide them and the picture can show them. */
+export type RichText = RichPart[];
+
+/**
+ * Makes rich text of a template: numbers, guesses and coloured names stay separate, everything else is text. The end of a line
+ * is a space.
+ */
+export function richText(texts: TemplateStringsArray, ...values: (RichPart | RichText)[]): RichText {
+  const parts = texts.flatMap((text, i) => [text.replace(/\n\s*/g, " "), ...[values[i] ?? ""].flat()]);
+  return parts.filter((part) => part !== "");
+}
+
+/** Makes a number of a text that the picture shows at an index of a tensor, a parameter or a part of a view. */
+export function placeNumber(value: number | undefined, name: string, ...index: number[]): PlacedNumber {
+  return { value: value ?? Number.NaN, spot: { name, index } };
+}
+
+/** The names of the three vectors of a head, in their colours. */
+export const INKED = { q: { name: "q", ink: "q" }, k: { name: "k", ink: "k" }, v: { name: "v", ink: "v" } } as const;
 
 /** Formats a number with three significant digits and a real minus sign; the exact number is one click away. */
 export function formatNumber(value: number): string {

@@ -61,6 +61,11 @@ export function waitUntilIdle(): Promise<unknown> {
   return new Promise((resolve) => (hasIdle ? requestIdleCallback(resolve, { timeout: 2000 }) : setTimeout(resolve, 500)));
 }
 
+/** Lets the browser get ready to compute changes, where this component offers one. */
+export function usePreparedSource(app: App): void {
+  useEffect(() => app.source.prepare?.(), [app]);
+}
+
 const openedApps = new WeakSet<App>();
 
 /** Focuses the heading of a view (with tabIndex -1) when the focused element is gone, but not when the page opens. */

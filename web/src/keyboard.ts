@@ -1,7 +1,7 @@
 // The keys of the page and their actions; a sheet that has the focus takes arrows, Enter and F for itself.
 import { moveCell, moveHead, moveLayer, moveStep, TABS, zoomOut } from "./navigation";
 import type { App, Mode } from "./state";
-import { STOP_COUNT } from "./views/story";
+import { STOP_COUNT } from "./story_stops";
 
 interface Key {
   keys: string[]; // values of KeyboardEvent.key

@@ -1,6 +1,7 @@
 // Formulas as MathML elements, written in a small notation; and the formula of each kind of operation.
 
 import { h, type JSX } from "preact";
+import type { Ink } from "./format";
 import type { Op } from "./types";
 
 /** A formula, or a piece of one in the notation of `line`. */
@@ -29,6 +30,11 @@ export function over(sign: "∑" | "∏", index: Formula): JSX.Element {
 
 export function power(base: Formula, exponent: Formula): JSX.Element {
   return h("msup", null, line(base), line(exponent));
+}
+
+/** Makes a part of a formula in the colour of queries, keys or values. */
+export function inked(ink: Ink, formula: Formula): JSX.Element {
+  return h("mrow", { class: `ink-${ink}` }, line(formula));
 }
 
 /** Displays formulas as a block, each on a line of its own. */

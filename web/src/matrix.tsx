@@ -4,9 +4,10 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { makeTensorScale } from "./colour";
 import { useApp, useAvailableSize, useDark, useLoaded, useTensor } from "./hooks";
 import { findTensorRow } from "./network";
-import { type FramedCells, findMask, makePicture, type SheetAxis, type SheetPlay } from "./picture";
+import type { Ink } from "./format";
+import { type FramedCells, findMask, makeMergedPicture, makePicture, type SheetAxis, type SheetPlay } from "./picture";
 import { fitWhole, makeTextMeasurer, SCROLL_BAR, Sheet } from "./sheet";
-import { layOutProduct, type SheetLayout } from "./sheet_painting";
+import { CAPTION_WIDTH, layOutProduct, type SheetLayout } from "./sheet_painting";
 import type { App } from "./state";
 
 export interface MatrixProps {
@@ -20,6 +21,10 @@ export interface MatrixProps {
   cell?: number;
   layout?: SheetLayout;
   maxHeight?: number;
+  /** Draws all heads side by side. */
+  merged?: boolean;
+  /** Colour of the label: that of queries, keys or values. */
+  ink?: Ink;
   /** Draws a thumbnail without words and keys. */
   bare?: boolean;
   /** The row, the column or the cell that is pointed at. */
@@ -51,9 +56,11 @@ export function Matrix(props: MatrixProps) {
   const picture = useMemo(
     () =>
       manifest && tensor && mask.state !== "loading"
-        ? makePicture(manifest, tensor.row, tensor.values, allowed, props.fixed, props.transposed)
+        ? props.merged
+          ? makeMergedPicture(manifest, tensor.row, tensor.values)
+          : makePicture(manifest, tensor.row, tensor.values, allowed, props.fixed, props.transposed)
         : null,
-    [manifest, tensor, allowed, mask.state, JSON.stringify(props.fixed), props.transposed],
+    [manifest, tensor, allowed, mask.state, JSON.stringify(props.fixed), props.transposed, props.merged],
   );
   if (!row || (loaded.state === "missing" && row.captured) || !row.captured)
     return <NotCaptured label={label} reason={loaded.state === "missing" ? loaded.message : undefined} bare={props.bare} />;
@@ -78,6 +85,8 @@ export function Matrix(props: MatrixProps) {
       maxHeight={props.maxHeight}
       bare={props.bare}
       subject={props.tensor}
+      locate={picture.locate}
+      ink={props.ink}
       framed={props.framed}
       play={props.play}
       onPin={props.onPin}
@@ -88,7 +97,7 @@ export function Matrix(props: MatrixProps) {
 }
 
 /** Shows hatching where numbers would stand. */
-function NotCaptured(props: { label: string; reason?: string; bare?: boolean }) {
+export function NotCaptured(props: { label: string; reason?: string; bare?: boolean }) {
   if (props.bare) return <span class="thumbnail hatched" role="img" aria-label={`${props.label}: ${props.reason ?? "not captured"}`} />;
   return (
     <div class="sheet missing hatched" role="note">
@@ -146,19 +155,30 @@ function getLetterScale(app: App): number {
   return app.mode.value === "teach" ? 1.35 : 1;
 }
 
+/** A matrix of a product: one of a trace, or one that draws itself, such as trained weights. */
+export type Factor = MatrixProps | DrawnFactor;
+
+interface DrawnFactor {
+  label: string;
+  framed?: FramedCells;
+  draw(shared: Pick<MatrixProps, "layout" | "maxHeight" | "framed">): ComponentChildren;
+}
+
+function drawFactor(factor: Factor, shared: Pick<MatrixProps, "layout" | "maxHeight" | "framed">): ComponentChildren {
+  return "draw" in factor ? factor.draw(shared) : <Matrix {...factor} {...shared} />;
+}
+
 interface MatrixProductProps {
   /** The axes of the product, and the one that is summed over: the columns of the left factor, and the rows of the right one. */
   rows: SheetAxis;
   cols: SheetAxis;
   inner: SheetAxis;
   left: MatrixProps;
-  above: MatrixProps;
+  above: Factor;
   result: MatrixProps;
   /** What stands in the free corner. */
   children: ComponentChildren;
 }
-
-const CAPTION_WIDTH = 170; // CSS pixels: with fewer, the line below a narrow product would take four
 
 /** A product of two matrices, drawn so that they meet: the left factor stands left of the product, the right factor above it. */
 export function MatrixProduct(props: MatrixProductProps) {
@@ -182,7 +202,11 @@ export function MatrixProduct(props: MatrixProductProps) {
       <div class="product-grid" style={{ gridTemplateColumns: `${leftWidth}px ${rightWidth}px` }}>
         <div class="product-corner">{props.children}</div>
         <div class="product-above">
-          <Matrix {...above} layout={layouts.above} maxHeight={numbers ? 300 : Number.POSITIVE_INFINITY} framed={hover ? { col } : above.framed} />
+          {drawFactor(above, {
+            layout: layouts.above,
+            maxHeight: numbers ? 300 : Number.POSITIVE_INFINITY,
+            framed: hover ? { col } : above.framed,
+          })}
         </div>
         <div class="product-left">
           <Matrix {...left} layout={layouts.left} maxHeight={Number.POSITIVE_INFINITY} framed={hover ? { row } : left.framed} />

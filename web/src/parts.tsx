@@ -1,21 +1,10 @@
 // Parts that several screens share: values that teach mode can hide, pieces, legends, bar charts and strips of numbers.
-import type { ComponentChild, RefObject } from "preact";
+import type { ComponentChild, JSX, RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { getColourTable, makeSymmetricScale, type Scale, toRgb } from "./colour";
-import { formatNumber, formatShort, type RichText } from "./format";
+import { formatNumber, formatShort } from "./format";
 import { type Loaded, useApp, useDark } from "./hooks";
 import { type AttentionParts, describeSection } from "./network";
-
-export function RichTextSpan(props: { text: RichText }) {
-  return (
-    <span>
-      {props.text.map((part) => {
-        if (typeof part === "string") return part;
-        return <Value shown={typeof part === "number" ? formatNumber(part) : part.guess} />;
-      })}
-    </span>
-  );
-}
 
 /** Shows a value, or a gap of the same width while teach mode hides it. */
 export function Value(props: { shown: string; exact?: string }) {
@@ -94,14 +83,27 @@ interface Bar {
   shown: string;
   /** Stands out: the piece that was chosen. */
   mark?: string;
+  /** Another number of the same thing, which has no length. */
+  beside?: JSX.Element;
+  /** By which the story finds the number. */
+  spot?: { "data-spoken"?: string };
   onOpen?: () => void;
 }
 
+interface BarsProps {
+  bars: Bar[];
+  caption: string;
+  reach?: number;
+  /** Leaves room for negative bars though there are none, so that bars of several tables can be compared. */
+  signed?: boolean;
+  table?: RefObject<HTMLTableElement | null>;
+}
+
 /** Shows bars; one of full length has the value `reach`, by default the largest of the bars. */
-export function Bars(props: { bars: Bar[]; caption: string; reach?: number; table?: RefObject<HTMLTableElement | null> }) {
+export function Bars(props: BarsProps) {
   const reach = props.reach ?? Math.max(...props.bars.map((bar) => Math.abs(bar.value)), 1e-30); // never 0: lengths are divided by it
   const isExact = useApp().table.value; // unrounded, as in every table
-  const signed = props.bars.some((bar) => bar.value < 0);
+  const signed = props.signed || props.bars.some((bar) => bar.value < 0);
   const isLong = signed || props.bars.some((bar) => bar.label.length > LONG_LABEL);
   return (
     <table ref={props.table} class={`bars${signed ? " bars-signed" : ""}${isLong ? " bars-long" : ""}${isExact ? " bars-exact" : ""}`}>
@@ -122,7 +124,8 @@ export function Bars(props: { bars: Bar[]; caption: string; reach?: number; tabl
             <td>
               <BarLength share={Math.min(1, Math.abs(bar.value) / reach)} negative={bar.value < 0} signed={signed} />
             </td>
-            <td class="mono bars-number">
+            {props.bars.some((other) => other.beside) && <td class="mono bars-number">{bar.beside}</td>}
+            <td class="mono bars-number" {...bar.spot}>
               <Value shown={isExact ? String(bar.value).replace("-", "−") : bar.shown} exact={String(bar.value)} />
             </td>
           </tr>

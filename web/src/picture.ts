@@ -1,6 +1,6 @@
 // Pictures of tensors: which number stands in which cell, which cells are masked, and how a cell is described in words.
 import type { Scale } from "./colour";
-import { formatExact } from "./format";
+import { formatExact, type Ink } from "./format";
 import type { PlaySpan } from "./play";
 import type { SheetLayout } from "./sheet_painting";
 import type { Manifest, TensorRow } from "./types";
@@ -9,6 +9,8 @@ export interface SheetAxis {
   dim: string;
   size: number;
   labels?: string[];
+  /** Neighbours that belong together, such as the numbers of one head. */
+  group?: { size: number; name: string };
 }
 
 /** A row, a column or, with both, a cell that a sheet points at. */
@@ -44,6 +46,10 @@ export interface SheetProps {
   onOpen?: (row: number, col: number) => void;
   /** Name by which the story points at this sheet. */
   subject?: string;
+  /** Finds where this sheet shows a number that the story speaks of. */
+  locate?: (index: readonly number[]) => FramedCells | null;
+  /** Colour of the label: that of queries, keys or values. */
+  ink?: Ink;
   framed?: FramedCells;
   play?: SheetPlay;
   onPin?: (row: number, col: number) => void;
@@ -59,6 +65,8 @@ interface Picture {
   masked?: (row: number, col: number) => boolean;
   /** Gives the whole index of a cell in its tensor. */
   index(row: number, col: number): number[];
+  /** Finds the cell of an index, or its row or column where the index is not whole; null where it is not in this picture. */
+  locate(index: readonly number[]): FramedCells | null;
   /** Names of the fixed dimensions with their numbers: "head 3". */
   fixedNames: string[];
 }
@@ -109,7 +117,32 @@ export function makePicture(
   const masked = allowed?.values.includes(0)
     ? (row: number, col: number) => allowed.values[findBroadcastOffset(index(row, col), allowed.row.shape)] === 0
     : undefined;
-  return { rows, cols, values: drawnValues, masked, index, fixedNames };
+  const locate = (sought: readonly number[]) => {
+    const isHere = row.dims.every((dim, i) => drawnAxes.includes(i) || dim === "1" || sought[i] === undefined || sought[i] === fixed[i]);
+    return isHere ? { row: findOn(sought, down), col: findOn(sought, across) } : null;
+  };
+  return { rows, cols, values: drawnValues, masked, index, locate, fixedNames };
+}
+
+function findOn(index: readonly number[], axis: number | undefined): number | undefined {
+  return axis === undefined ? 0 : index[axis];
+}
+
+/** Makes a picture of the heads of a tensor (H, positions, E) side by side: one row for each position. */
+export function makeMergedPicture(manifest: Manifest, row: TensorRow, values: Float32Array): Picture {
+  const [heads = 0, positions = 0, width = 0] = row.shape;
+  const rows = makeAxis(manifest, row, 1);
+  const cols: SheetAxis = { dim: "HE", size: heads * width, group: { size: width, name: "head" } };
+  const merged = Float32Array.from({ length: positions * heads * width }, (_, place) => {
+    const [position, col] = [Math.floor(place / cols.size), place % cols.size];
+    return values[(Math.floor(col / width) * positions + position) * width + (col % width)] as number;
+  });
+  const index = (position: number, col: number) => [Math.floor(col / width), position, col % width];
+  const locate = ([head, position, number]: readonly number[]) => ({
+    row: position,
+    col: head === undefined || number === undefined ? undefined : head * width + number,
+  });
+  return { rows, cols, values: merged, index, locate, fixedNames: [] };
 }
 
 function makeAxis(manifest: Manifest, row: TensorRow, place: number | undefined): SheetAxis {
@@ -141,6 +174,7 @@ const DIM_NAMES: Record<string, string> = {
   E: "number of the head",
   F: "inner unit",
   "2F": "gate or value",
+  HE: "number",
   V: "piece",
 };
 

@@ -3,10 +3,9 @@ import type { RefObject } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import { useApp, usePainter, useTensor } from "./hooks";
 import { averageHeads, makePattern } from "./measures";
-import { findTensorRow, listAttentions } from "./network";
 import { easeWithin, GROWING, READING, setStyle, WRITING } from "./play";
+import { findLastCross } from "./play_line";
 import type { Tensor } from "./trace_cache";
-import type { Manifest } from "./types";
 
 export function PlayButton() {
   const { player } = useApp();
@@ -17,6 +16,8 @@ export function PlayButton() {
     </button>
   );
 }
+
+const LIT = "Lit: the source pieces that the last layer reads most, averaged over its heads. K pauses, comma and full stop go from step to step.";
 
 /** A line that fills while the play goes on, on which it can be moved; shown once the play has begun. */
 export function PlayBar() {
@@ -33,17 +34,14 @@ export function PlayBar() {
   };
   return (
     <div class="play-bar">
-      <label class="play-track">
-        <span class="unseen">Place in the play</span>
+      <label class="play-track" title={LIT}>
+        <span class="unseen">Place in the play. {LIT}</span>
         <span ref={filled} class="play-filled" />
         <input type="range" min={0} max={rows} step={0.05} value={player.getPlayhead()} onInput={onInput} />
       </label>
-      <button type="button" class="button" onClick={() => player.stop()}>
+      <button type="button" class="link" onClick={() => player.stop()}>
         End the play
       </button>
-      <p class="quiet">
-        Lit: the source pieces that the last layer reads most, averaged over its heads. <kbd>K</kbd> pauses, <kbd>,</kbd> and <kbd>.</kbd> go from step to step.
-      </p>
     </div>
   );
 }
@@ -58,7 +56,7 @@ function LightBehind({ position }: { position: number }) {
   const app = useApp();
   const manifest = app.manifest.value;
   const light = useRef<HTMLSpanElement>(null);
-  const name = manifest ? findLastCross(manifest) : undefined;
+  const name = manifest ? findLastCross(manifest)?.pattern : undefined;
   const loaded = useTensor(name ?? "");
   const lights = useMemo(() => (loaded.state === "ready" ? computeLights(loaded.value, position) : []), [loaded.state, name, manifest?.id]);
   usePainter(light, (frame) => {
@@ -81,12 +79,6 @@ function computeLights({ values, row }: Tensor, position: number): number[] {
     const weights = mean.subarray(query * keys, (query + 1) * keys);
     return (weights[position] ?? 0) / Math.max(...weights);
   });
-}
-
-/** Finds the weights of the last attention whose keys are source pieces and whose queries are steps, if they were captured. */
-function findLastCross(manifest: Manifest): string | undefined {
-  const cross = listAttentions(manifest).findLast((parts) => parts.queryDim === "T" && parts.keyDim === "S");
-  return cross && findTensorRow(manifest, cross.pattern)?.captured ? cross.pattern : undefined;
 }
 
 /** Frames the row of a head's thumbnail that is looked at; while the play goes on, the frame moves from row to row. */

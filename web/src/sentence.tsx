@@ -1,4 +1,5 @@
 // The sentence and its translation: the bar on top with the form, the steps of decoding, and the column of pieces.
+import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatShort } from "./format";
 import { getActiveElement, useApp, useCurrentInView, useOneTabStop, usePainter } from "./hooks";
@@ -9,13 +10,14 @@ import { Piece, SPACE } from "./parts";
 import { readLink } from "./permalink";
 import { PlayBar, PlayButton, ReadingLight, useGrowth } from "./play_controls";
 import { paintWritten } from "./play";
-import type { Mode, Theme } from "./state";
+import { markSpot } from "./spots";
+import type { App, Mode, Theme } from "./state";
 import type { Examples, Manifest } from "./types";
 
 const MODES: [Mode, string][] = [
   ["learn", "Learn"],
   ["teach", "Teach"],
-  ["debug", "Debug"],
+  ["debug", "Dense"],
 ];
 const THEMES: Record<Theme, { next: Theme; label: string }> = {
   auto: { next: "light", label: "Theme: same as the system" },
@@ -304,14 +306,17 @@ export function Scrubber(props: { manifest: Manifest }) {
       <p ref={heading} class="translation" lang={manifest.languages?.target} tabIndex={-1}>
         {texts?.map((text) => <span>{text}</span>) ?? (target.text || <span class="quiet">an empty translation</span>)}
       </p>
-      <p class="quiet score">
-        {describeScore(manifest, hidden)}
-        {manifest.notes.length ? (
-          <button type="button" class="link" title={manifest.notes.join("\n")} onClick={() => app.goTo({ view: "checks" })}>
-            {manifest.notes.length === 1 ? "1 note" : `${manifest.notes.length} notes`}
-          </button>
-        ) : null}
-      </p>
+      <div class="scrubber-side">
+        <PlayBar />
+        <p class="quiet score">
+          {describeScore(app, manifest, hidden)}
+          {manifest.notes.length ? (
+            <button type="button" class="link" title={manifest.notes.join("\n")} onClick={() => app.goTo({ view: "checks" })}>
+              {manifest.notes.length === 1 ? "1 note" : `${manifest.notes.length} notes`}
+            </button>
+          ) : null}
+        </p>
+      </div>
       <div ref={stepControls} class="steps" role="toolbar" aria-label="Steps of decoding">
         <div class="step-buttons">
           <button type="button" class="button icon" aria-label="First step" onClick={() => moveStep(app, -steps.length)}>
@@ -367,7 +372,6 @@ export function Scrubber(props: { manifest: Manifest }) {
           </span>
         </div>
       </div>
-      <PlayBar />
     </section>
   );
 }
@@ -382,17 +386,27 @@ function splitByPiece({ target }: Manifest): string[] | null {
 
 const UNSURE = 0.5; // below this mean, all other pieces together are likelier than the one written
 
-function describeScore(manifest: Manifest, hidden: boolean): string {
+function describeScore(app: App, manifest: Manifest, hidden: boolean): JSX.Element[] {
   const { forced, tree, log_prob, edits } = manifest;
   const isDrawn = manifest.run.search.method === "sample";
   const origin = forced ? "target given" : isDrawn ? `drawn at temperature ${manifest.run.search.temperature}` : tree ? `beam ${tree.width}` : "";
   const edited = edits.length ? `${edits.length} ${edits.length === 1 ? "edit" : "edits"}` : "";
   const stopped = manifest.stop === "eos" ? "" : forced ? "unfinished" : "stopped at the maximum length";
-  const logProb = `log p ${formatShort(log_prob)}`;
-  const numbers = hidden ? [] : [logProb, `score ${formatShort(manifest.score)}`];
+  const numbers = hidden
+    ? []
+    : [
+        <span {...markSpot(app, "log P")}>log p {formatShort(log_prob)}</span>,
+        <span {...markSpot(app, "score")}>score {formatShort(manifest.score)}</span>,
+      ];
   const meanProbability = Math.exp(log_prob / Math.max(1, manifest.steps.length));
   const unsure = !forced && !hidden && meanProbability < UNSURE ? `unsure: probability ${formatShort(meanProbability)} per piece` : "";
-  return [unsure, ...numbers, origin, edited, stopped].filter(Boolean).join(" · ");
+  const parts = [unsure, ...numbers, origin, edited, stopped].filter((part) => part !== "");
+  return parts.map((part, i) => (
+    <>
+      {i > 0 && " · "}
+      {part}
+    </>
+  ));
 }
 
 export function PieceColumn(props: { manifest: Manifest }) {

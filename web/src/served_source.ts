@@ -23,6 +23,7 @@ export function servedSource(server: HttpSource): TraceSource {
   const hindrance = signal<string | null>(null);
   let engine: { sha256: string; opened: Promise<Engine> } | null = null; // of the model that traced last
   let isProven = false; // every number of a trace was compared
+  let isWanted = false; // a change can be made; before, no weights are fetched
   let shown: Manifest | null = null;
   let base: Manifest | null = null; // the server's trace that the engine has computed alike; changes start from it
 
@@ -43,8 +44,15 @@ export function servedSource(server: HttpSource): TraceSource {
   const showServed = (manifest: Manifest): Manifest => {
     shown = manifest;
     if (base?.id === manifest.id) void askEngine("trace", makeQuestion(manifest)).catch(() => undefined); // its edits start from here again
-    else void checkEngine(manifest);
+    else if (isWanted) void checkEngine(manifest);
+    else base = null;
     return manifest;
+  };
+
+  const prepare = () => {
+    if (isWanted) return;
+    isWanted = true;
+    if (shown && !shown.computed_here) void checkEngine(shown);
   };
 
   /** Lets the engine compute a trace of the server, too, and uses it from then on if the two are alike. */
@@ -75,6 +83,7 @@ export function servedSource(server: HttpSource): TraceSource {
   return {
     ...server,
     hindrance,
+    prepare,
     fetchManifest: async (id, wanted) => showServed(await server.fetchManifest(id, wanted)),
     fetchTensor: (name) => (shown?.computed_here ? fetchComputed(name) : server.fetchTensor(name)),
     fetchParameter: (name, first, end) =>

@@ -5,7 +5,7 @@ import { formatExact } from "./format";
 import { useApp, useAvailableSize, useDark, usePainter } from "./hooks";
 import { toggleFollow, toggleFollowCell } from "./navigation";
 import { Legend } from "./parts";
-import { describeCell, namePosition, type SheetProps } from "./picture";
+import { describeCell, type FramedCells, namePosition, type SheetProps } from "./picture";
 import {
   findCell,
   findHeader,
@@ -18,9 +18,11 @@ import {
   type SheetView,
 } from "./sheet_painting";
 import type { PlayFrame } from "./play";
+import { writeSpot } from "./spots";
 import type { App } from "./state";
 
 type Cell = readonly [number, number];
+type Size = { width: number; height: number };
 
 export function Sheet(props: SheetProps) {
   return props.bare ? <Thumbnail {...props} /> : <FullSheet {...props} />;
@@ -87,6 +89,10 @@ function FullSheet(props: SheetProps) {
   };
   useLayoutEffect(draw);
   usePainter(canvas, drawPlayed);
+  const spot = findSpoken(app, props);
+  useLayoutEffect(() => {
+    if (spot && room > 0) scrollToCell(frame.current, layout, visibleSize, spot.row ?? 0, spot.col ?? 0);
+  }, [spot?.row, spot?.col, layout]);
   useLayoutEffect(() => {
     if (framed.row !== undefined && room > 0) scrollToCell(frame.current, layout, visibleSize, framed.row, framed.col ?? 0);
   }, [framed.row, framed.col, layout]);
@@ -132,9 +138,10 @@ function FullSheet(props: SheetProps) {
   return (
     <figure class={isSubject(app, props) ? "sheet sheet-subject" : "sheet"} data-subject={props.subject}>
       <figcaption class="sheet-caption">
-        <span class="sheet-label">{props.label}</span>
+        <span class={props.ink ? `sheet-label ink-${props.ink}` : "sheet-label"}>{props.label}</span>
         {props.note ? <span class="quiet">{props.note}</span> : null}
         <Legend scale={props.scale} masked={props.masked !== undefined} />
+        <span class="quiet">{describeRest(props, layout, visibleSize, wholeSize)}</span>
       </figcaption>
       <div ref={frame} class="sheet-frame" style={{ maxHeight: `${visibleSize.height + (visibleSize.width < wholeSize.width ? SCROLL_BAR : 0)}px` }} onScroll={draw}>
         <div class="sheet-space" style={{ width: `${wholeSize.width}px`, height: `${wholeSize.height}px` }}>
@@ -151,6 +158,7 @@ function FullSheet(props: SheetProps) {
             onMouseMove={(event) => showHover(findCell(props, view(), ...locatePointer(event)))}
             onMouseLeave={() => showHover(null)}
           />
+          {spot && <SpokenFrame spot={spot} layout={layout} props={props} />}
           <div role="grid" aria-label={props.label} aria-rowcount={props.rows.size} aria-colcount={props.cols.size}>
             <div role="row" aria-rowindex={cursor[0] + 1}>
               <div
@@ -187,6 +195,35 @@ function FullSheet(props: SheetProps) {
       </p>
     </figure>
   );
+}
+
+/** Says that a sheet goes on beyond its frame, as scroll bars do not in every browser; nothing where it is whole. */
+function describeRest({ rows, cols }: SheetProps, layout: SheetLayout, visible: Size, whole: Size): string {
+  const isLonger = visible.height < whole.height;
+  if (!isLonger && visible.width >= whole.width) return "";
+  const [size, count] = isLonger
+    ? [rows.size, (visible.height - layout.top) / layout.height]
+    : [cols.size, (visible.width - layout.left) / layout.width];
+  return `${Math.round(count)} of ${size} ${isLonger ? "rows" : "columns"} in view: scroll for more`;
+}
+
+/** Finds the cell, the row or the column of this sheet that the story speaks of; null where it speaks of none. */
+function findSpoken(app: App, props: SheetProps): FramedCells | null {
+  const spoken = app.spoken.value;
+  return (spoken && spoken.name === props.subject && props.locate?.(spoken.index)) || null;
+}
+
+/** Frames the cells that the story speaks of. */
+function SpokenFrame({ spot: { row, col }, layout, props }: { spot: FramedCells; layout: SheetLayout; props: SheetProps }) {
+  const spoken = useApp().spoken.value;
+  const box = {
+    left: layout.left + (col ?? 0) * layout.width,
+    top: layout.top + (row ?? 0) * layout.height,
+    width: layout.width * (col === undefined ? props.cols.size : 1),
+    height: layout.height * (row === undefined ? props.rows.size : 1),
+  };
+  const style = Object.fromEntries(Object.entries(box).map(([side, size]) => [side, `${size}px`]));
+  return <span class="sheet-spoken" data-spoken={spoken ? writeSpot(spoken) : undefined} style={style} />;
 }
 
 /** Tells whether the story speaks of this sheet now. */
@@ -257,7 +294,10 @@ const MAX_CELLS = 4000; // cells of one table: a browser stays quick
 
 function SheetTable(props: SheetProps) {
   const { rows, cols, values, masked } = props;
-  const hidden = useApp().hidden.value;
+  const app = useApp();
+  const hidden = app.hidden.value;
+  const spot = findSpoken(app, props);
+  const isSpoken = (row: number, col: number) => spot !== null && (spot.row ?? row) === row && (spot.col ?? col) === col;
   const colCount = Math.max(1, Math.min(cols.size, Math.floor(MAX_CELLS / Math.min(rows.size, MAX_CELLS))));
   const rowCount = Math.min(rows.size, MAX_CELLS);
   const isCut = colCount < cols.size || rowCount < rows.size;
@@ -284,7 +324,11 @@ function SheetTable(props: SheetProps) {
             <tr key={row} class={props.framed?.row === row ? "picked-row" : ""}>
               <th scope="row">{rows.labels?.[row] ?? (rows.dim === "1" ? "" : namePosition(rows, row))}</th>
               {makeRange(colCount).map((col) => (
-                <td key={col} class={masked?.(row, col) ? "hatched" : "mono"}>
+                <td
+                  key={col}
+                  class={masked?.(row, col) ? "hatched" : "mono"}
+                  data-spoken={isSpoken(row, col) && app.spoken.value ? writeSpot(app.spoken.value) : undefined}
+                >
                   {masked?.(row, col) ? <span class="unseen">masked</span> : hidden ? "?" : formatExact(values[row * cols.size + col] as number)}
                 </td>
               ))}

@@ -88,6 +88,16 @@ function layOutColumnHeader(cols: SheetAxis, width: number, font: number, measur
 }
 
 const [VECTOR_WIDTH, VECTOR_HEIGHT] = [230, 150]; // CSS pixels of a vector that runs across or down
+const [VECTORS_WIDTH, PRODUCT_WIDTH] = [280, 420]; // CSS pixels at most, beside and below a matrix of weights
+
+/** CSS pixels of the line below a matrix: with fewer, it would be broken into four. */
+export const CAPTION_WIDTH = 170;
+
+/** Chooses the side of cells without words, in whole pixels where there is room for one each. */
+function chooseSide(cells: number, room: number, font: number): number {
+  const side = Math.min(font * 1.4, Math.max(0.1, room / cells));
+  return side >= 1 ? Math.floor(side) : side;
+}
 
 /**
  * Lays out a product of two matrices so that they meet: the rows of the left factor are as high as those of the product beside
@@ -101,6 +111,18 @@ export function layOutProduct(
   numbers: boolean,
 ): { left: SheetLayout; above: SheetLayout; result: SheetLayout } {
   const [leftHeader, aboveHeader] = [measureRowHeader(rows, measure), measureRowHeader(inner, measure)];
+  if (!inner.labels && !cols.labels) {
+    const share = room - leftHeader - aboveHeader - 2 * font;
+    const innerRoom = Math.max(64, Math.min(VECTORS_WIDTH, share / 2, share - CAPTION_WIDTH));
+    const innerWidth = numbers ? font * 3.4 : chooseSide(inner.size, innerRoom, font);
+    const width = numbers ? font * 3.4 : chooseSide(cols.size, Math.min(PRODUCT_WIDTH, share - inner.size * innerWidth), font);
+    const [height, innerHeight] = [font * 1.6, numbers ? font * 1.4 : chooseSide(inner.size, VECTOR_HEIGHT, font)];
+    return {
+      left: { left: leftHeader, ...layOutColumnHeader(inner, innerWidth, font, measure), width: innerWidth, height, font },
+      above: { left: aboveHeader, ...layOutColumnHeader(cols, width, font, measure), width, height: innerHeight, font },
+      result: { left: 0, top: 0, right: 2, width, height, slanted: false, font },
+    };
+  }
   const [words, plain] = inner.labels ? [inner, cols] : [cols, inner];
   const headers = leftHeader + aboveHeader + layOutColumnHeader(words, 0, font, measure).right + 4;
   const narrow = font * 1.5; // of a column with a piece above it
@@ -300,10 +322,12 @@ function paintCells(
     for (let col = 0; col < colCount; col++)
       pixels.data.set([...toRgb(values[(seen.r0 + row) * cols.size + seen.c0 + col] as number, scale), 255], (row * colCount + col) * 4);
   small.putImageData(pixels, 0, 0);
-  context.imageSmoothingEnabled = false; // one pixel for each cell, enlarged without blending
+  // One pixel for each cell, enlarged without blending; of cells smaller than a pixel the mean is seen.
+  context.imageSmoothingEnabled = width < 1 || height < 1;
   context.drawImage(scratch, seen.c0 * width, seen.r0 * height, colCount * width, rowCount * height);
   if (masked) paintMasked(context, masked, layout, seen, inks, ratio);
   if (width >= 9 && height >= 9) paintGrid(context, layout, seen, inks);
+  if (cols.group) paintGroups(context, cols.group.size, layout, seen, inks);
   if (!numbers || width < NUMBERS_FROM) return;
   context.font = `${Math.round(layout.font * 0.85)}px ui-monospace, monospace`;
   context.textAlign = "center";
@@ -366,6 +390,13 @@ function paintGrid(context: CanvasRenderingContext2D, layout: SheetLayout, seen:
     context.fillRect(col * layout.width - 0.5, seen.r0 * layout.height, 1, (seen.r1 - seen.r0) * layout.height);
   for (let row = seen.r0; row <= seen.r1; row++)
     context.fillRect(seen.c0 * layout.width, row * layout.height - 0.5, (seen.c1 - seen.c0) * layout.width, 1);
+}
+
+/** Parts the columns of one group from those of the next. */
+function paintGroups(context: CanvasRenderingContext2D, size: number, layout: SheetLayout, seen: VisibleCells, inks: Inks): void {
+  context.fillStyle = inks.ink;
+  for (let col = Math.ceil(Math.max(1, seen.c0) / size) * size; col < seen.c1; col += size)
+    context.fillRect(col * layout.width - 0.5, seen.r0 * layout.height, 1, (seen.r1 - seen.r0) * layout.height);
 }
 
 /** Paints one plain area instead of values, while teach mode hides them. */
@@ -462,9 +493,14 @@ function paintHeaders(
   context.beginPath();
   context.rect(layout.left - 4, 0, viewWidth - layout.left + 4, layout.top);
   context.clip();
-  for (const col of chooseTicks(cells.cols, seen.c0, seen.c1, layout.width, layout.font * 3)) {
+  const { group } = cells.cols;
+  const ticks = group
+    ? Array.from({ length: cells.cols.size / group.size }, (_, i) => (i + 0.5) * group.size - 0.5)
+    : chooseTicks(cells.cols, seen.c0, seen.c1, layout.width, layout.font * 3);
+  for (const col of ticks) {
     const x = layout.left + (col + 0.5) * layout.width - view.scrollLeft;
-    const text = clipText(context, cells.cols.labels?.[col], 120, plain) ?? String(col);
+    const name = group ? `${group.name} ${Math.floor(col / group.size) + 1}` : cells.cols.labels?.[col];
+    const text = clipText(context, name, group ? group.size * layout.width : 120, plain) ?? String(col);
     const followed = follow?.dim === cells.cols.dim && follow.index === col;
     context.save();
     if (layout.slanted) {

@@ -1,6 +1,6 @@
 // The state of one page: the trace it shows, the current place, and the switches of the reader. One object per mount.
 import { batch, signal } from "@preact/signals";
-import { describeError } from "./format";
+import { describeError, type Spot } from "./format";
 import { listPieces } from "./network";
 import { makeStage } from "./navigation";
 import { Player } from "./play";
@@ -75,6 +75,7 @@ export class App {
   readonly notice = signal<string | null>(null); // how the shown trace differs from what a link named, until another comes
   readonly baseline = signal<Baseline | null>(null); // a trace that is kept, to compare another with it
   readonly subjects = signal<readonly string[]>([]); // what the story speaks of, the most important first
+  readonly spoken = signal<Spot | null>(null); // the number of its text that is looked for in the picture
   readonly examples = signal<Examples | null>(null); // of a server, before anything is typed
   readonly drawing = signal(PLAIN_DRAWING); // as it is tried in Output
   trail: readonly Place[] = []; // the places on the way in, so that Esc finds the way out

@@ -438,6 +438,8 @@ export interface TraceSource {
   fetchParameter(name: string, first: number, end: number): Promise<Float32Array>;
   /** In a server's page: why the browser computes no changes to the trace that is shown; empty where it does, null until that is known. */
   hindrance?: ReadonlySignal<string | null>;
+  /** Gets ready to compute changes in the browser; called where a change can be made. */
+  prepare?(): void;
   /** Performs an act; absent in a file. */
   act?<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
   /** Fetches sentences to try; absent where nothing can be typed. */

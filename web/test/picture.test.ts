@@ -18,7 +18,7 @@ import {
 } from "../src/colour";
 import { escapeXml, makeDrawing, type Panel, VECTOR_CELLS, writeSvg } from "../src/drawing";
 import { formatExact, formatShort } from "../src/format";
-import { describeCell, findMask, makePicture } from "../src/picture";
+import { describeCell, findMask, makeMergedPicture, makePicture } from "../src/picture";
 import { fitWhole } from "../src/sheet";
 import { findCell, findHeader, layOutProduct, layOutSheet, type SheetView } from "../src/sheet_painting";
 import { countCells, makeManifest, makeRow, TENSORS } from "./small_trace";
@@ -148,6 +148,33 @@ test("in a product, rows of the left factor and columns of the right one go on i
       if (!numbers) assert.ok(width <= Math.max(room, 400), `${width}`);
       if (numbers) assert.ok(Math.min(left.width, above.width) >= 34);
     }
+});
+
+test("a product with trained weights has no words above it, and fits into any room", () => {
+  const [rows, cols, inner] = [{ dim: "T", size: 3, labels: ["a", "b", "c"] }, { dim: "E", size: 32 }, { dim: "D", size: 512 }];
+  for (const room of [1200, 700, 330]) {
+    const { left, above, result } = layOutProduct({ rows, cols, inner }, room, 12, (text) => text.length * 7, false);
+    assert.deepEqual([left.height, above.width], [result.height, result.width]);
+    const width = left.left + inner.size * left.width + above.left + cols.size * above.width;
+    assert.ok(width <= room, `${width} of ${room}`);
+    assert.ok(inner.size * above.height <= 200);
+  }
+});
+
+test("the heads of a tensor stand side by side, and a cell is found by its index in either picture", () => {
+  const row = makeRow("z", ["H", "T", "E"], { kind: "mix", inputs: ["a", "b"] });
+  const values = countCells(row.shape);
+  const merged = makeMergedPicture(makeManifest(), row, values);
+  assert.deepEqual([merged.rows.size, merged.cols.size, merged.cols.group?.size], [7, 6, 3]);
+  assert.equal(merged.values[2 * 6 + 4], 121); // head 1, position 2, number 1
+  assert.deepEqual(merged.index(2, 4), [1, 2, 1]);
+  assert.deepEqual(merged.locate([1, 2, 1]), { row: 2, col: 4 });
+  assert.deepEqual(merged.locate([1, 2]), { row: 2, col: undefined });
+  const picture = makePicture(makeManifest(), row, values, null, { H: 1 });
+  assert.deepEqual(picture.locate([1, 2, 0]), { row: 2, col: 0 });
+  assert.equal(picture.locate([0, 2, 0]), null); // another head
+  const transposed = makePicture(makeManifest(), row, values, null, { H: 1 }, true);
+  assert.deepEqual(transposed.locate([1, 2]), { row: undefined, col: 2 });
 });
 
 test("cells are as large as the room allows, can be pointed at, and hold numbers when asked to", () => {

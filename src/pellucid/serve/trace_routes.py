@@ -1,7 +1,8 @@
 """Routes of the glass box: the page, and traces whose numbers are fetched when a client looks at them."""
 
+import gzip
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from io import BytesIO
 from itertools import chain
@@ -115,9 +116,13 @@ def page_routes(service: Service) -> APIRouter:
         return HTMLResponse(_DOCUMENT, headers={"Content-Security-Policy": policy})
 
     @router.get("/pellucid.js", **answers("text/javascript"))
-    def javascript() -> Response:
-        """Return the script of the page."""
-        return Response(_page_script(), media_type="text/javascript")
+    def javascript(request: Request) -> Response:
+        """Return the script of the page, which a browser keeps and asks for only whether it is still the same."""
+        script = _page_script().encode()
+        headers = {"ETag": f'"{sha256(script).hexdigest()}"', "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        return _compressed_response(request, script, "text/javascript", headers)
 
     @router.get("/model", **answers(_BINARY))
     def model(request: Request) -> Response:
@@ -202,12 +207,13 @@ def trace_routes(service: Service) -> APIRouter:
             )
             return service.traces.store(made).manifest
 
-        return Response(await service.answer(request, worker, trace_and_store), media_type=JSON)
+        manifest = await service.answer(request, worker, trace_and_store)
+        return await run_in_threadpool(_compressed_response, request, manifest, JSON)
 
     @router.get("/{identity}/manifest.json", **answers(JSON, 404))
-    def manifest(identity: str) -> Response:
+    def manifest(identity: str, request: Request) -> Response:
         """Return the manifest of a trace: what there is to see of it."""
-        return Response(service.get_trace(identity).manifest, media_type=JSON)
+        return _compressed_response(request, service.get_trace(identity).manifest, JSON)
 
     @router.get("/{identity}/t/{name}", **answers(_BINARY, 404))
     def tensor(identity: str, name: str, rows: str | None = None) -> Response:
@@ -281,6 +287,18 @@ def _page_script() -> str:
         return read_script()
     except ValueError as error:
         raise Refusal(503, str(error)) from None
+
+
+def _compressed_response(
+    request: Request, data: bytes, kind: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return data, compressed where the client takes that."""
+    sent = {"Vary": "Accept-Encoding", **(headers or {})}
+    codings = [coding.split(";")[0].strip() for coding in request.headers.get("accept-encoding", "").split(",")]
+    if "gzip" not in codings:
+        return Response(data, media_type=kind, headers=sent)
+    compressed = gzip.compress(data, compresslevel=6, mtime=0)
+    return Response(compressed, media_type=kind, headers={**sent, "Content-Encoding": "gzip"})
 
 
 def _attachment_response(data: bytes, name: str, kind: str) -> Response:

@@ -1,5 +1,6 @@
 // The beam search: the candidates of every step, which were kept, pruned or finished, and which one won.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { saveBaseline } from "../baseline";
 import { formatCount, formatNumber, formatQuantity, quotePiece } from "../format";
 import { useApp } from "../hooks";
 import { display, fraction, line, power } from "../mathml";
@@ -7,9 +8,9 @@ import { countPieces, countScored } from "../measures";
 import { nameSentence } from "../network";
 import { Missing, Value } from "../parts";
 import { traceAgain } from "../permalink";
+import { markSpot } from "../spots";
 import type { App } from "../state";
 import type { Manifest, Tree, TreeNode } from "../types";
-import { saveBaseline } from "./compare";
 import { spellPieces, WhatIf } from "./candidates";
 
 export function BeamView() {
@@ -62,6 +63,7 @@ function BeamPanel({ app, shown, manifest, tree }: Search & { app: App; shown: M
         At each step every kept beginning is extended by every one of the {formatCount(vocabulary)} pieces:{" "}
         {formatQuantity(countScored(tree, vocabulary), "candidate")} were scored. The likeliest stand in a column, the best on top:{" "}
         {formatCount(countFate("kept"))} were kept (solid), {formatCount(countFate("pruned"))} pruned (dashed), {formatCount(countFate("finished"))} finished (★).
+        The number of each is its score: log P of the beginning, divided by a power of its length, so that it may grow.
         {app.source.act ? " Click one, and every picture of this page shows the trace of just that candidate." : ""}
       </p>
       <TreePicture app={app} tree={tree} layout={layOutTree(tree, ranks)} picked={picked} onPick={pick} />
@@ -79,7 +81,7 @@ function findShownNode(tree: Tree, shown: Manifest): TreeNode | undefined {
 }
 
 /** Shows the trace of a candidate everywhere; the trace of the search is kept, to be compared with it and to come back to. */
-async function openCandidate(app: App, search: Search, shown: Manifest, node: TreeNode): Promise<void> {
+export async function openCandidate(app: App, search: Search, shown: Manifest, node: TreeNode): Promise<void> {
   const { manifest, tree } = search;
   const isWinner = node.id === tree.nodes.findLast((each) => each.best)?.id;
   if (isWinner && shown.id === manifest.id) return;
@@ -121,8 +123,11 @@ function TreePicture({ app, tree, layout, picked, onPick }: PictureProps) {
   const box = useRef<HTMLDivElement>(null);
   const step = app.step.value;
   const scale = app.mode.value === "teach" ? TEACH_SCALE : 1;
+  const isOpen = useRef(false); // at first the candidate is in sight whose trace is shown; from then on, the step
   useEffect(() => {
-    const left = scale * (NODE.margin + NODE.root + NODE.gap + step * (NODE.width + NODE.gap));
+    const column = isOpen.current ? step : (tree.nodes.find((node) => node.id === picked)?.step ?? step);
+    isOpen.current = true;
+    const left = scale * (NODE.margin + NODE.root + NODE.gap + column * (NODE.width + NODE.gap));
     const width = scale * NODE.width;
     const frame = box.current;
     if (!frame || (left >= frame.scrollLeft && left + width <= frame.scrollLeft + frame.clientWidth)) return;
@@ -227,6 +232,7 @@ function fitText(text: string, room: number): string {
 
 function PickedCandidate({ app, shown, manifest, tree, node }: Search & { app: App; shown: Manifest; node: TreeNode }) {
   const path = findPath(tree, node.id);
+  const isWinner = node.id === tree.nodes.findLast((each) => each.best)?.id;
   const isFinished = node.piece_id === manifest.source.ids.at(-1); // the end token is the same on both sides
   const continueSearch = async () => {
     if (shown.id === manifest.id) await saveBaseline(app);
@@ -240,8 +246,14 @@ function PickedCandidate({ app, shown, manifest, tree, node }: Search & { app: A
       </p>
       <p>
         log P of {quotePiece(node.piece)} <Value shown={formatNumber(node.log_prob)} exact={String(node.log_prob)} />, of the whole beginning{" "}
-        <Value shown={formatNumber(node.total)} exact={String(node.total)} />, score{" "}
-        <Value shown={formatNumber(node.score)} exact={String(node.score)} /> at {formatQuantity(path.length, "piece")}.
+        <span {...(isWinner && markSpot(app, "log P"))}>
+          <Value shown={formatNumber(node.total)} exact={String(node.total)} />
+        </span>
+        , score{" "}
+        <span {...(isWinner && markSpot(app, "score"))}>
+          <Value shown={formatNumber(node.score)} exact={String(node.score)} />
+        </span>{" "}
+        at {formatQuantity(path.length, "piece")}.
       </p>
       {app.source.act ? (
         <p class="row">

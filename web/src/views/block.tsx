@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { formatRoot } from "../computation";
 import { formatExact, formatNumber, formatQuantity, quotePiece } from "../format";
 import { useApp, useArrival, useTensor } from "../hooks";
-import { chooseHeight, FlowStep, Matrix } from "../matrix";
+import { chooseHeight, FlowStep, Matrix, MatrixProduct } from "../matrix";
 import {
   type Block,
   describeSection,
@@ -16,10 +16,12 @@ import {
 } from "../network";
 import { getLastName } from "../operands";
 import { Loading, Missing, NotReady, Strip, Value } from "../parts";
+import type { FramedCells } from "../picture";
 import type { PlaySpan } from "../play";
 import type { App } from "../state";
 import type { Tensor } from "../trace_cache";
 import type { Manifest, Op, TensorRow } from "../types";
+import { canDrawWeights, TableRows, Weights } from "../weights";
 import { HeadsRow } from "./head_roles";
 
 export function BlockView() {
@@ -89,44 +91,123 @@ function HeadsPanel(props: { block: Block; manifest: Manifest }) {
 }
 
 /** Shows one tensor beside the tensors it is computed from. */
-function TensorStep(props: { manifest: Manifest; row: TensorRow; fills: PlaySpan }) {
+export function TensorStep(props: { manifest: Manifest; row: TensorRow; fills: PlaySpan }) {
   const app = useApp();
   const { manifest, row } = props;
-  const inputs = listInputs(row.op).flatMap((name) => findTensorRow(manifest, name) ?? []);
-  const headInput = inputs.find((input) => input.dims.includes("H"));
-  const plainInputs = inputs.filter((input) => !input.dims.includes("H"));
   return (
     <section class="panel">
       <h3>
         {getLastName(row.name).replaceAll("_", " ")} <span class="quiet">{row.means}</span>
       </h3>
-      <div class="flow">
-        {headInput ? (
-          <p class="flow-note">
-            {headInput.shape[0]} heads side by side: {headInput.shape[0]} × {headInput.shape[2]} numbers for each position
-          </p>
-        ) : null}
-        {plainInputs.map((input, i) => (
-          <FlowStep key={input.name} sign={i > 0 ? "+" : undefined} numbers={input.shape.at(-1)}>
-            <Matrix tensor={input.name} label={input.name} maxHeight={chooseHeight(input.shape.at(-2) ?? 1)} />
-          </FlowStep>
-        ))}
-        <FlowStep sign={describeOperation(row.op, manifest)} numbers={row.shape.at(-1)}>
-          <Matrix tensor={row.name} label={row.name} maxHeight={chooseHeight(row.shape.at(-2) ?? 1)} play={{ fills: props.fills }} />
-        </FlowStep>
-      </div>
+      {isDrawnAsProduct(manifest, row) ? <TensorProduct {...props} /> : <TensorFlow {...props} />}
       {row.op.kind === "norm" ? <MeansAndDeviations manifest={manifest} row={row} before={row.op.inputs[0]} /> : null}
       {row.op.kind === "activation" ? <ActiveUnits row={row} position={choosePosition(app, manifest, row)} /> : null}
     </section>
   );
 }
 
-/** Chooses the row to look at: the followed piece, else the step of decoding, else the first. */
+const WIDEST = 1024; // columns of a product
+
+/** Tells whether a step is a product with trained weights that can be drawn. */
+function isDrawnAsProduct(manifest: Manifest, { op, shape, captured }: TensorRow): boolean {
+  return op.kind === "linear" && captured && (shape.at(-1) ?? 0) <= WIDEST && canDrawWeights(manifest, op.weight);
+}
+
+/** Draws a step as a product with trained weights; what all heads have found stands side by side. */
+function TensorProduct({ manifest, row, fills }: { manifest: Manifest; row: TensorRow; fills: PlaySpan }) {
+  const app = useApp();
+  const input = row.op.kind === "linear" ? findTensorRow(manifest, row.op.inputs[0]) : undefined;
+  if (row.op.kind !== "linear" || !input) return null;
+  const { weight, first, bias, merged } = row.op;
+  const dim = getPositionDim(row) ?? "1";
+  const [heads, width] = merged ? [input.shape[0] ?? 1, input.shape.at(-1) ?? 0] : [1, input.shape.at(-1) ?? 0];
+  const columns = row.shape.at(-1) ?? 0;
+  const name = merged ? "W_O" : weight;
+  const framed = frameRow(app, row);
+  return (
+    <MatrixProduct
+      rows={{ dim, size: row.shape.at(-2) ?? 1, labels: manifest.axes[dim]?.labels }}
+      cols={{ dim: "D", size: columns }}
+      inner={{ dim: "HE", size: heads * width }}
+      left={{ tensor: input.name, merged, label: merged ? "heads side by side" : input.name, framed }}
+      above={{ label: name, draw: (shared) => <Weights parameter={weight} first={first} rows={columns} label={name} {...shared} /> }}
+      result={{ tensor: row.name, label: row.name, framed, play: { fills } }}
+    >
+      {merged ? (
+        <p>
+          {formatQuantity(heads, "head")} side by side: {heads} × {width} numbers for each position. Times <b>W_O</b>
+          {bias === null ? "" : ", plus a learned bias,"} they become one vector of {columns}.
+        </p>
+      ) : (
+        <p>
+          Each row, times the trained matrix{bias === null ? "" : ", plus a learned bias"}: {columns} sums of {width} products.
+        </p>
+      )}
+    </MatrixProduct>
+  );
+}
+
+/** Draws what a step is computed from and its result side by side. */
+function TensorFlow(props: { manifest: Manifest; row: TensorRow; fills: PlaySpan }) {
+  const app = useApp();
+  const { manifest, row } = props;
+  const { op } = row;
+  const inputs = listInputs(op).flatMap((name) => findTensorRow(manifest, name) ?? []);
+  const headInput = inputs.find((input) => input.dims.includes("H"));
+  const plainInputs = inputs.filter((input) => !input.dims.includes("H"));
+  const hasTable = op.kind === "lookup" && manifest.parameters.some((parameter) => parameter.name === op.table && parameter.captured);
+  const framed = frameRow(app, row);
+  return (
+    <div class="flow">
+      {headInput ? (
+        <p class="flow-note">
+          {headInput.shape[0]} heads side by side: {headInput.shape[0]} × {headInput.shape[2]} numbers for each position
+        </p>
+      ) : null}
+      {plainInputs.map((input, i) => (
+        <FlowStep key={input.name} sign={i > 0 ? "+" : undefined} numbers={input.shape.at(-1)}>
+          <Matrix tensor={input.name} label={input.name} maxHeight={chooseHeight(input.shape.at(-2) ?? 1)} framed={framed} />
+        </FlowStep>
+      ))}
+      {hasTable && (
+        <FlowStep numbers={row.shape.at(-1)}>
+          <LookedUp manifest={manifest} op={op} framed={framed} />
+        </FlowStep>
+      )}
+      <FlowStep sign={hasTable ? `× ${formatRoot(op.scale)} =` : describeOperation(op, manifest)} numbers={row.shape.at(-1)}>
+        <Matrix
+          tensor={row.name}
+          label={row.name}
+          maxHeight={chooseHeight(row.shape.at(-2) ?? 1)}
+          framed={framed}
+          play={{ fills: props.fills }}
+        />
+      </FlowStep>
+    </div>
+  );
+}
+
+/** Draws the rows of the table that the pieces of a side pick by their ids. */
+function LookedUp({ manifest, op, framed }: { manifest: Manifest; op: Extract<Op, { kind: "lookup" }>; framed: FramedCells }) {
+  const { ids, pieces } = op.side === "source" ? manifest.source : manifest.inputs;
+  const dim = op.side === "source" ? "S" : "T";
+  return <TableRows table={op.table} dim={dim} ids={ids} labels={pieces} maxHeight={chooseHeight(ids.length)} framed={framed} />;
+}
+
+/** Frames the row that the story speaks of; in the decoder that is the step. Without a story nothing is framed but a row of the link. */
+function frameRow(app: App, tensor: TensorRow): FramedCells {
+  const isTold = app.story.value !== null;
+  return { row: getPositionDim(tensor) === "T" ? (isTold ? app.step.value : undefined) : app.place.value.row };
+}
+
+/** Chooses the row to look at: that of the link, the followed piece, else the step of decoding, else the first. */
 function choosePosition(app: App, manifest: Manifest, row: TensorRow): { at: number; label: string } {
   const dim = getPositionDim(row);
   const follow = app.followed.value;
-  const position = follow && follow.dim === dim ? follow.index : dim === "T" ? app.step.value : 0;
-  return { at: position, label: (dim && listLabels(manifest, dim)[position]) || String(position) };
+  const followed = follow?.dim === dim ? follow.index : undefined;
+  const position = dim === "T" ? (followed ?? app.step.value) : (app.place.value.row ?? followed ?? 0);
+  const at = Math.min(position, (row.shape.at(-2) ?? 1) - 1);
+  return { at, label: (dim && listLabels(manifest, dim)[at]) || String(at) };
 }
 
 function describeOperation(op: Op, manifest: Manifest): string {

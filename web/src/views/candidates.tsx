@@ -1,15 +1,16 @@
 // The candidates of one step with their probabilities, as they are or as they would be drawn: sharpened or flattened, and cut.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { saveBaseline } from "../baseline";
 import { formatCount, formatNumber, formatProbability, formatQuantity, quotePiece } from "../format";
-import { useApp, useTensor } from "../hooks";
+import { useApp, usePreparedSource, useTensor } from "../hooks";
 import { computeDrawingChances, sumOf } from "../measures";
 import { findLogits, nameSentence } from "../network";
 import { Bars, Menu, Missing, Value } from "../parts";
 import { useGrowth } from "../play_controls";
 import { traceAgain } from "../permalink";
+import { markSpot } from "../spots";
 import { type App, PLAIN_DRAWING } from "../state";
 import type { Candidate, Drawing, Manifest, Step } from "../types";
-import { saveBaseline } from "./compare";
 
 const FIRST_CANDIDATES = 8; // shown at first
 const TOP_K_CHOICES = [0, 1, 2, 3, 5, 10, 20, 50, 100];
@@ -30,6 +31,12 @@ export function Candidates({ manifest, step }: { manifest: Manifest; step: Step 
     label: candidate.piece,
     value: getChance(candidate),
     shown: getChance(candidate) === 0 ? "cut off" : formatProbability(getChance(candidate)),
+    spot: markSpot(app, "probability", candidate.id),
+    beside: (
+      <span {...markSpot(app, "logit", candidate.id)}>
+        <Value shown={formatNumber(candidate.logit)} exact={String(candidate.logit)} />
+      </span>
+    ),
     ...(candidate.id === step.chosen.id ? { mark: manifest.forced ? "given" : "written" } : {}),
     ...(logits?.captured ? { onOpen: makeOpenCell(candidate.id) } : {}),
   }));
@@ -46,7 +53,7 @@ export function Candidates({ manifest, step }: { manifest: Manifest; step: Step 
           table={table}
           bars={[...bars, rest]}
           reach={1}
-          caption={chances ? "Probability of each piece if it were drawn with these settings" : "Probability of the next piece: softmax of the logits as they are"}
+          caption={chances ? "The next piece: its logit, and its probability if it were drawn with these settings" : "The next piece: its logit, and its probability by softmax of all logits as they are"}
         />
       </div>
       {step.top.length > FIRST_CANDIDATES && (
@@ -169,6 +176,7 @@ export function spellPieces(pieces: string[]): string {
 export function WhatIf({ app, manifest, written }: { app: App; manifest: Manifest; written: string }) {
   const [text, setText] = useState(written && `${written} `);
   useEffect(() => setText(written && `${written} `), [written]);
+  usePreparedSource(app);
   if (!app.source.act) return null;
   const submit = async (event: Event) => {
     event.preventDefault();

@@ -1,8 +1,9 @@
 // Two traces side by side: the one that is kept and the one that is shown, and the form that makes an edited one.
 import { useState } from "preact/hooks";
 import { makeSymmetricScale, makeUnitScale } from "../colour";
-import { describeError, formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
-import { useApp, useDark, useTensor } from "../hooks";
+import { formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
+import { saveBaseline } from "../baseline";
+import { useApp, useDark, usePreparedSource, useTensor } from "../hooks";
 import { getHeadWeights, makeMask, makePattern, WIDE_KEYS } from "../measures";
 import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels, listWords } from "../network";
 import { AttentionMenu, Bars, HeadMenu, Missing, NotReady, NumberMenu, Value } from "../parts";
@@ -10,11 +11,13 @@ import type { SheetAxis } from "../picture";
 import { Sheet } from "../sheet";
 import type { App, Baseline } from "../state";
 import type { EditSpec, Manifest, Side } from "../types";
+import { Rivals } from "./rivals";
 
 export function CompareView() {
   const app = useApp();
   const manifest = app.manifest.value;
   const before = app.baseline.value;
+  usePreparedSource(app);
   if (!manifest) return null;
   return (
     <div class="stack compare-body">
@@ -23,6 +26,7 @@ export function CompareView() {
         <SaveButton app={app} baseline={before} manifest={manifest} />
       </header>
       {!before && <p>Keep this trace, then edit it, open another beam node or translate another sentence: the two are compared here.</p>}
+      {!before && <Rivals manifest={manifest} />}
       {before && before.manifest.id === manifest.id && <p>This trace is kept. Change something and come back.</p>}
       {before && before.manifest.id !== manifest.id && <Comparison before={before} after={manifest} key={`${before.manifest.id} ${manifest.id}`} />}
     </div>
@@ -247,22 +251,6 @@ function SilenceHead({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: Ed
       </button>
     </span>
   );
-}
-
-/** Saves the trace that is shown as the baseline, with its attention weights: they are small, and all that is compared. False if that failed; the page then says why. */
-export async function saveBaseline(app: App): Promise<boolean> {
-  const manifest = app.manifest.value;
-  if (!manifest) return false;
-  const names = listAttentions(manifest).flatMap((parts) => [parts.pattern, parts.allowed]);
-  const captured = manifest.tensors.filter((row) => row.captured && names.includes(row.name));
-  try {
-    const tensors = await Promise.all(captured.map(async (row) => [row.name, (await app.loadTensor(row.name)).values] as const));
-    app.baseline.value = { manifest, tensors: new Map(tensors) };
-    return true;
-  } catch (error) {
-    app.problem.value = describeError(error);
-    return false;
-  }
 }
 
 /** Measures the difference of two heads, averaged over their rows: 0 for equal weights, 2 for weights with nothing in common. */

@@ -21,8 +21,8 @@ export function ExportView() {
   return (
     <div class="stack export-body">
       <h2>Export</h2>
-      <TensorExport app={app} manifest={manifest} key={manifest.id} />
       <WholeTrace app={app} manifest={manifest} />
+      <TensorExport app={app} manifest={manifest} key={manifest.id} />
       {app.host !== "widget" && <LinkHere app={app} />}
     </div>
   );
@@ -116,20 +116,18 @@ function WholeTrace({ app, manifest }: { app: App; manifest: Manifest }) {
     saveFile(makeFileName(manifest.model.name, `${manifest.id}.npz`), writeNpz(arrays), "application/zip");
   };
   const weights = manifest.parameters.some((row) => row.captured);
+  const best = estimateSize(manifest, "html-float16") <= LARGEST_FILE ? "html-float16" : "html-maps";
+  const nameFile = (what: string) => `${makeFileName(manifest.model.name, manifest.id, what.replace("html-", ""))}.html`;
   return (
-    <section class="panel stack" aria-label="The whole trace">
-      <h3>The whole trace</h3>
+    <section class="panel stack" aria-label="The whole page">
+      <h3>The whole page</h3>
       {download ? (
-        <ul class="downloads">
-          {FILES.filter((file) => file.what !== "html-weights" || weights).map((file) => (
-            <li>
-              <a class="button" href={download(file.what)} download={makeFileName(manifest.model.name, manifest.id, file.what.replace("html-", "")) + ".html"}>
-                {file.label}
-              </a>{" "}
-              <span>{file.holds}; about {formatBytes(estimateSize(manifest, file.what))}</span>
-            </li>
-          ))}
-        </ul>
+        <p>
+          <a class="button primary" href={download(best)} download={nameFile(best)}>
+            Save this page
+          </a>{" "}
+          One file for any browser, which needs no network; about {formatBytes(estimateSize(manifest, best))}.
+        </p>
       ) : manifest.computed_here ? (
         <button type="button" class="button" onClick={() => void traceAgain(app, manifest)}>
           Let the server compute it too, to save the page with it
@@ -137,14 +135,31 @@ function WholeTrace({ app, manifest }: { app: App; manifest: Manifest }) {
       ) : (
         <p class="quiet">To save the page with its numbers in one file, run “pellucid explain --html” or call trace.save_html() where the model is.</p>
       )}
-      <div class="row">
+      <details>
+        <summary>More or fewer numbers, and other files</summary>
+        {download && (
+          <ul class="downloads">
+            {FILES.filter((file) => file.what !== "html-weights" || weights).map((file) => (
+              <li>
+                <a class="button" href={download(file.what)} download={nameFile(file.what)}>
+                  {file.label}
+                </a>{" "}
+                <span>
+                  {file.holds}; about {formatBytes(estimateSize(manifest, file.what))}
+                </span>
+              </li>
+            ))}
+          </ul>
+        )}
         <button type="button" class="button" onClick={() => saveAll().catch((error) => (app.problem.value = describeError(error)))}>
           NPZ of all {captured.length} tensors, {formatBytes(captured.reduce((sum, row) => sum + 4 * countNumbers(row.shape), 0))}
         </button>
-      </div>
+      </details>
     </section>
   );
 }
+
+const LARGEST_FILE = 3e6; // bytes of a file with all numbers, as in a notebook
 
 const FILES = [
   { what: "html-maps", label: "HTML: maps", holds: "the page with all attention weights, candidates, the tree and the accounts" },

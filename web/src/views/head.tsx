@@ -1,6 +1,6 @@
 // One head as the chain of its matrices: queries, keys, products, scores, mask, weights, values and output.
 import { useEffect } from "preact/hooks";
-import { formatExact, formatNumber, formatShort, quotePiece } from "../format";
+import { formatExact, formatNumber, formatShort, type Ink, quotePiece } from "../format";
 import { useApp, useArrival, useLoaded } from "../hooks";
 import { chooseCellSize, chooseHeight, FlowStep, Matrix, MatrixProduct, type MatrixProps } from "../matrix";
 import { computeContributionNorms, getHeadWeights, makePattern, type Pattern } from "../measures";
@@ -13,6 +13,7 @@ import type { App } from "../state";
 import type { Tensor } from "../trace_cache";
 import type { Manifest } from "../types";
 import { HeadRole, HeadsRow } from "./head_roles";
+import { Projection } from "./projection";
 
 export function HeadView() {
   const app = useApp();
@@ -88,10 +89,11 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
     if (pair.key !== undefined) app.pointAt({ col: pair.key });
   };
   const plays = makeHeadPlay(app, parts, head, width, keys);
-  const describeVectors = (tensor: string, label: string, side: "query" | "key"): MatrixProps => ({
+  const describeVectors = (tensor: string, label: string, side: "query" | "key", ink?: Ink): MatrixProps => ({
     tensor,
     fixed: { H: head },
     label,
+    ink,
     framed: { row: pointed[side] },
     play: plays.get(tensor),
     onPin: (position) => point({ [side]: position }),
@@ -109,6 +111,7 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
   const [queryAxis, keyAxis, numberAxis] = [makeAxis(parts.queryDim, queries), makeAxis(parts.keyDim, keys), makeAxis("E", width)];
   return (
     <>
+      <Projection manifest={manifest} parts={parts} head={head} pointed={pointed} fills={PROJECTED} onPoint={point} />
       <section class="panel">
         <h3>How well each query fits each key</h3>
         <div class="flow">
@@ -116,9 +119,9 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
             rows={queryAxis}
             cols={keyAxis}
             inner={numberAxis}
-            left={describeVectors(parts.q, "q", "query")}
+            left={describeVectors(parts.q, "q", "query", "q")}
             above={{
-              ...describeVectors(parts.k, "kᵀ", "key"),
+              ...describeVectors(parts.k, "kᵀ", "key", "k"),
               transposed: true,
               framed: { col: pointed.key },
               onPin: (_, position) => point({ key: position }),
@@ -126,7 +129,8 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
             result={describePairs(parts.products, "products")}
           >
             <p>
-              A row of <b>q</b>, the query, is what a position looks for. A column of <b>kᵀ</b>, the key, is what a position can be found by.
+              A row of <b class="ink-q">q</b>, the query, is what a position looks for. A column of <b class="ink-k">kᵀ</b>, the key, is what a
+              position can be found by.
             </p>
             <p>Where a row and a column meet stands their product: the {width} numbers of each are multiplied in pairs and added up.</p>
           </MatrixProduct>
@@ -150,14 +154,21 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
             cols={numberAxis}
             inner={keyAxis}
             left={describePairs(parts.pattern, "pattern")}
-            above={describeVectors(parts.v, "v", "key")}
+            above={describeVectors(parts.v, "v", "key", "v")}
             result={describeVectors(parts.headOutput, "head output", "query")}
           >
             <p>
-              Softmax turns each row of scores into weights, the <b>pattern</b>: e to each score, divided by the sum of its row. A row of <b>v</b>, the
-              value, is what a position passes on.
+              Softmax turns each row of scores into weights, the <b>pattern</b>: e to each score, divided by the sum of its row. A row of{" "}
+              <b class="ink-v">v</b>, the value, is what a position passes on.
             </p>
-            <p>A row of the output is the sum of the rows of v, each times its weight.</p>
+            <p>
+              A row of the output is the sum of the rows of <b class="ink-v">v</b>, each times its weight. The outputs of all heads side by side, times
+              W_O, are{" "}
+              <button type="button" class="link" onClick={() => app.goTo({ view: "block", section: parts.section })}>
+                what the attention adds
+              </button>
+              .
+            </p>
           </MatrixProduct>
         </div>
       </section>

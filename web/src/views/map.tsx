@@ -9,6 +9,7 @@ import { type Block, describeSection, listAttentions, listPieces, listStacks, ty
 import { getLastName } from "../operands";
 import { Piece, Value } from "../parts";
 import { ReadingLight, useGrowth } from "../play_controls";
+import { PlayLine } from "../play_line";
 import type { Manifest, TensorRow } from "../types";
 import { HeadsRow, RolesLegend, RolesMissing } from "./head_roles";
 
@@ -21,6 +22,7 @@ export function MapView() {
   return (
     <article class="map-body" ref={map} tabIndex={-1} aria-label="the whole network">
       <Arrows map={map} key={manifest.id} />
+      <PlayLine map={map} key={`line ${manifest.id}`} />
       {allStacks.map((stack, number) => (
         <StackColumn key={stack.name} manifest={manifest} stack={stack}>
           {number === 0 ? <HowToRead manifest={manifest} stacks={allStacks} /> : null}
@@ -114,7 +116,7 @@ function Pieces(props: { block: Block; manifest: Manifest }) {
     app.followed.value = follow?.dim === dim && follow.index === index ? null : { dim, index };
   };
   return (
-    <div class="map-pieces">
+    <div class="map-pieces" data-pieces={dim}>
       {pieces.map((piece, position) => (
         <button
           type="button"

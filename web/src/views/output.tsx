@@ -121,6 +121,7 @@ function LogitParts({ app, manifest, account }: { app: App; manifest: Manifest; 
   const self = sumByKey(account, "self");
   const makeBar = (label: string, value: number) => ({ label, value, shown: formatFixed(value) });
   const reach = Math.max(...sumByGroup(account).map((share) => Math.abs(share.value)), ...parts.map((part) => Math.abs(part.value)));
+  const isSigned = [...parts, ...sumByGroup(account)].some((part) => part.value < 0);
   const target = account.other ? `${quotePiece(account.piece)} minus ${quotePiece(account.other.piece)}` : `the logit of ${quotePiece(account.piece)}`;
   return (
     <>
@@ -130,15 +131,15 @@ function LogitParts({ app, manifest, account }: { app: App; manifest: Manifest; 
           (difference <Value shown={formatNumber(Math.abs(account.sum - account.logit))} />)
         </span>
       </p>
-      <Bars caption="By kind of part, all bars on one scale" reach={reach} bars={sumByGroup(account).map((share) => makeBar(share.label, share.value))} />
+      <Bars caption="By kind of part, all bars on one scale" reach={reach} signed={isSigned} bars={sumByGroup(account).map((share) => makeBar(share.label, share.value))} />
       {cross && (
-        <Bars reach={reach} caption="Cross-attention by source word: what its heads add from each" bars={sumByWord(cross, manifest.source).map((share) => makeBar(share.label, share.value))} />
+        <Bars reach={reach} signed={isSigned} caption="Cross-attention by source word: what its heads add from each" bars={sumByWord(cross, manifest.source).map((share) => makeBar(share.label, share.value))} />
       )}
       {self && (
-        <Bars reach={reach} caption="Self-attention of the decoder by the piece read" bars={self.slice(0, account.step + 1).map((value, i) => makeBar(`${i} ${listLabels(manifest, "T")[i] ?? ""}`, value))} />
+        <Bars reach={reach} signed={isSigned} caption="Self-attention of the decoder by the piece read" bars={self.slice(0, account.step + 1).map((value, i) => makeBar(`${i} ${listLabels(manifest, "T")[i] ?? ""}`, value))} />
       )}
       <Bars
-        reach={reach}
+        reach={reach} signed={isSigned}
         caption="By head and by layer, the largest first"
         bars={shown.map((part) => ({ ...makeBar(describePart(part), part.value), ...makeOpener(app, part) }))}
       />

@@ -5,11 +5,14 @@ import { formatNumber, quotePiece } from "../format";
 import { useApp, useDark, useTensor } from "../hooks";
 import { makeFormula } from "../mathml";
 import { Matrix } from "../matrix";
-import { findPositionBias, findPositions, findRotatedQueries, listLabels } from "../network";
+import { findConsumer, findPositionBias, findPositions, findRotatedQueries, listLabels } from "../network";
 import { Menu, NotReady, NumberMenu, NumberTable, Value } from "../parts";
 import { Sheet } from "../sheet";
 import type { Manifest, TensorRow } from "../types";
+import { TensorStep } from "./block";
 import { SourceLine } from "./story";
+
+const WHOLE = { from: 0, to: 0.95 }; // of the time in which a row is played
 
 export function PositionsView() {
   const app = useApp();
@@ -18,6 +21,7 @@ export function PositionsView() {
   if (!manifest) return null;
   const row = findPositions(manifest, side);
   if (!row) return <NoPositions manifest={manifest} />;
+  const sum = findConsumer(manifest, row.name, "add");
   return (
     <div class="stack positions-body">
       <header class="row">
@@ -35,7 +39,8 @@ export function PositionsView() {
       </p>
       {app.code.value && makeFormula(row.op)}
       {app.code.value && row.code && <SourceLine code={row.code} name={row.name} />}
-      <Matrix tensor={row.name} label="One row for each position, one column for each number of its vector" maxHeight={260} />
+      <Matrix tensor={row.name} label="One row for each position, one column for each number of its vector" maxHeight={260} framed={{ row: app.place.value.row }} />
+      {sum && <TensorStep manifest={manifest} row={sum} fills={WHOLE} />}
       <PositionCosines manifest={manifest} row={row} key={row.name} />
     </div>
   );

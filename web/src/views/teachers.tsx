@@ -1,12 +1,12 @@
 // Training pairs that taught the model a word, and a correction of the translation: stored, or shown to be kept in a file.
 import { useState } from "preact/hooks";
+import { saveBaseline } from "../baseline";
 import { describeError, formatCount, formatFixed, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
 import { listWords, nameSentence } from "../network";
 import { Menu, Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { InfluentialPair, Manifest } from "../types";
-import { saveBaseline } from "./compare";
 
 /** Finds the number of the word that is written at the current step; that of the last one at the end of the sentence. */
 function findCurrentWord(app: App, { target }: Manifest): number {

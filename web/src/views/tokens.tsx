@@ -2,6 +2,7 @@
 import { formatQuantity, quotePiece } from "../format";
 import { useApp } from "../hooks";
 import { listWords } from "../network";
+import { markSpot } from "../spots";
 import type { App } from "../state";
 import type { Side } from "../types";
 
@@ -73,7 +74,7 @@ function PieceButton({ app, side, index, dim }: { app: App; side: Side; index: n
     else app.followed.value = pinned ? null : { dim, index };
   };
   return (
-    <button type="button" class={kind} aria-pressed={current} onClick={pick}>
+    <button type="button" class={kind} aria-pressed={current} onClick={pick} {...(dim === "S" && markSpot(app, "pieces", index))}>
       <span class="token-piece-text">{side.pieces[index]}</span>
       <span class="unseen">, id</span>
       <span class="token-id mono">{side.ids[index]}</span>

@@ -1,30 +1,23 @@
 // A stop of the story without what it explains: the sentence is run again, and before and after stand side by side.
 import { useEffect, useRef } from "preact/hooks";
+import { saveBaseline } from "../baseline";
 import { makeUnitScale } from "../colour";
 import { formatNumber } from "../format";
-import { useApp, useDark, useTensor } from "../hooks";
+import { useApp, useDark, usePreparedSource, useTensor } from "../hooks";
 import { getHeadWeights, makeMask, makePattern } from "../measures";
-import { type AttentionParts, describeSection, findTensorRow, listLabels } from "../network";
+import { type AttentionParts, findTensorRow, listLabels } from "../network";
 import { Value } from "../parts";
 import { traceAgain } from "../permalink";
 import { Sheet } from "../sheet";
 import type { App, Baseline } from "../state";
+import { describePicture, type LeftOut } from "../story_stops";
 import type { EditSpec, Manifest } from "../types";
-import { describeDifference, saveBaseline } from "./compare";
-
-/** What a stop is run without. */
-export interface LeftOut {
-  name: string; // "the division by √32"
-  edit: EditSpec;
-  /** The translation stays as it is: nothing can be searched for without this part. */
-  keepsTarget?: boolean;
-  /** The attention whose weights are shown before and after. */
-  picture: AttentionParts | null;
-}
+import { describeDifference } from "./compare";
 
 export function WithoutIt({ app, manifest, leftOut }: { app: App; manifest: Manifest; leftOut: LeftOut }) {
   const isOn = manifest.edits.length === 1 && manifest.edits.every((edit) => isSameEdit(edit, leftOut.edit));
   const before = app.baseline.value;
+  usePreparedSource(app);
   const undo = useRef<() => void>(() => undefined);
   // When the story leaves the stop, it goes on with the model as it is.
   undo.current = () => void (isOn && before && traceAgain(app, before.manifest));
@@ -60,10 +53,10 @@ function WithAndWithout({ before, after, leftOut }: { before: Baseline; after: M
       <div class="without-pair">
         <Run name="With it" manifest={before.manifest} />
         <Run name="Without it" manifest={after} />
-        {picture && <PatternBefore before={before} parts={picture} />}
-        {picture && <PatternAfter after={after} parts={picture} />}
+        {picture && <PatternBefore before={before} parts={picture} head={leftOut.head ?? 0} />}
+        {picture && <PatternAfter after={after} parts={picture} head={leftOut.head ?? 0} />}
       </div>
-      {picture && <p class="quiet">What {describeSection(picture.section)}, head 1 reads: rows read, columns are read.</p>}
+      {picture && <p class="quiet">What {describePicture(leftOut)} reads: rows read, columns are read.</p>}
       <p>{describeDifference(before.manifest, after)}</p>
       {leftOut.keepsTarget && <p>The translation is kept. Likeliest at each step would now be: {after.steps.map((step) => step.top[0]?.piece ?? "?").join(" ")}</p>}
       <button type="button" class="link" onClick={() => app.goTo({ view: "compare" })}>
@@ -85,33 +78,39 @@ function Run({ name, manifest }: { name: string; manifest: Manifest }) {
   );
 }
 
-function PatternBefore({ before, parts }: { before: Baseline; parts: AttentionParts }) {
+function PatternBefore({ before, parts, head }: { before: Baseline; parts: AttentionParts; head: number }) {
   const row = findTensorRow(before.manifest, parts.pattern);
   const values = before.tensors.get(parts.pattern);
-  return row && values ? <PatternPicture manifest={before.manifest} parts={parts} shape={row.shape} values={values} allowed={before.tensors.get(parts.allowed)} label="weights with it" /> : null;
+  if (!row || !values) return null;
+  const allowed = before.tensors.get(parts.allowed);
+  const picture = { manifest: before.manifest, parts, head, shape: row.shape, values, allowed };
+  return <PatternPicture {...picture} label="weights with it" />;
 }
 
-function PatternAfter({ after, parts }: { after: Manifest; parts: AttentionParts }) {
+function PatternAfter({ after, parts, head }: { after: Manifest; parts: AttentionParts; head: number }) {
   const loaded = useTensor(parts.pattern);
   const allowed = useTensor(parts.allowed);
   if (loaded.state !== "ready" || allowed.state !== "ready") return <span class="thumbnail waiting" />;
   const { row, values } = loaded.value;
-  return <PatternPicture manifest={after} parts={parts} shape={row.shape} values={values} allowed={allowed.value.values} label="weights without it" />;
+  const picture = { manifest: after, parts, head, shape: row.shape, values, allowed: allowed.value.values };
+  return <PatternPicture {...picture} label="weights without it" />;
 }
 
 interface PatternPictureProps {
   manifest: Manifest;
   parts: AttentionParts;
+  head: number;
   shape: number[];
   values: Float32Array;
   allowed: Float32Array | undefined;
   label: string;
 }
 
-function PatternPicture({ manifest, parts, shape, values, allowed, label }: PatternPictureProps) {
+function PatternPicture({ manifest, parts, head, shape, values, allowed, label }: PatternPictureProps) {
   const dark = useDark();
   const pattern = makePattern(values, shape);
   const makeAxis = (dim: string) => ({ dim, size: listLabels(manifest, dim).length });
   const axes = { rows: makeAxis(parts.queryDim), cols: makeAxis(parts.keyDim) };
-  return <Sheet bare values={getHeadWeights(pattern, 0)} {...axes} scale={makeUnitScale(dark)} masked={makeMask(allowed, pattern.keys)} label={label} />;
+  const masked = makeMask(allowed, pattern.keys);
+  return <Sheet bare values={getHeadWeights(pattern, head)} {...axes} scale={makeUnitScale(dark)} masked={masked} label={label} />;
 }
