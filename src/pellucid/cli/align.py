@@ -11,6 +11,7 @@ import typer
 from pellucid.cli.files import measurement_bar, open_output, say_notes
 from pellucid.cli.options import argument, file_option, flag, option
 from pellucid.cli.pair_output import find_output_format, must_exchange_files, open_compressed, write_lines_of_both
+from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     from pellucid.cli.pair_output import Write
@@ -61,7 +62,7 @@ def run_align(
 
     The ending of --out tells the format, as with `pellucid convert`. TSV has columns for the score and the places: the
     line in a text, the number of the text in a document. The score is the evidence of the words, for each word, as a
-    natural logarithm: 0 is chance, and 0.2 is usual for books. Two books that fit no better than one of them backwards
+    natural logarithm: 0 is chance, and 0.2 to 0.5 is usual. Two books that fit no better than one of them backwards
     are refused.
     """
     from pellucid.workflows.align.passes import align_books
@@ -71,6 +72,9 @@ def run_align(
     sides = _choose_sides(source, target, source_language, target_language)
     output_format = None if len(outputs) == 2 else _find_format(outputs[0], sides, (source, target))
     exchanged = len(outputs) == 2 and must_exchange_files([source, target], outputs, sides)
+
+    for name in (*outputs, beads):
+        require_writable(None if name == "-" else name)
 
     books = [_read_book(path, lines) for path in (source, target)]
     texts = [book.list_texts() for book in books]

@@ -120,7 +120,7 @@ class _LastRows:
         """Return the best scores of paths to the last row that leave its sentence without a partner."""
         return self._source_gap[low + LONGEST_SIDE : high + LONGEST_SIDE]
 
-    def add_row(self, low: int, best: Floats, source_gap: Floats) -> None:
+    def add_row(self, low: int, best: Matrix, source_gap: Matrix) -> None:
         """Add a row whose first cell is in column `low`; the oldest row is forgotten."""
         row, (first, end) = self._rows.pop(0), self._ranges.pop(0)
         row[first:end] = -np.inf
@@ -168,7 +168,7 @@ def _begin_path(band: Band, last_rows: _LastRows, priors: BeadPriors) -> Codes:
     return codes
 
 
-def _add_row(low: int, scores: Floats, last_rows: _LastRows, priors: BeadPriors, steps: Floats) -> Codes:
+def _add_row(low: int, scores: Floats, last_rows: _LastRows, priors: BeadPriors, steps: Matrix) -> Codes:
     """Add a row of cells, given the score of each shape in each of them; return the code of each cell."""
     high = low + scores.shape[1]
     paths = np.empty(scores.shape)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.workflows.align.band import Floats, Matrix
+from pellucid.workflows.align.band import Floats, Ints, Matrix
 from pellucid.workflows.align.beads import LONGEST_SIDE, SHAPES, Bead
 
 _USUAL_VARIANCE = 6.8  # of the difference of the lengths, for each character (Gale and Church 1993)
@@ -19,7 +19,7 @@ class LengthEvidence:
     with a variance that grows with the length; a sentence by itself has a log-normal length.
     """
 
-    def __init__(self, source_lengths: Sequence[int], target_lengths: Sequence[int], beads: Sequence[Bead] = ()):
+    def __init__(self, source_lengths: Ints, target_lengths: Ints, beads: Sequence[Bead] = ()):
         """Learn the factor and, from the beads of an earlier alignment, the variance."""
         source, target = np.maximum(source_lengths, 1.0), np.maximum(target_lengths, 1.0)
         pairs = [bead for bead in beads if bead.shape == (1, 1)]

@@ -17,7 +17,7 @@ _TRUST = 0.3  # share of the evidence of words that counts, for the words of a s
 class WordLinks:
     """Links between words, each with how many times more often both come together than by chance."""
 
-    def __init__(self, left: Ints, right: Ints, ratios: Floats, size: int):
+    def __init__(self, left: Ints, right: Ints, ratios: Matrix, size: int):
         """Take links from word left[n] to word right[n]; the ids of words are below `size`."""
         order = np.argsort(left, kind="stable")
         self.size = size

@@ -161,7 +161,7 @@ class _Passes:
         width = min(_WINDOW, len(beads))
         means = np.convolve(scores, np.full(width, 1 / width), mode="valid")
         is_doubtful = np.zeros(len(self.texts.source_lengths) + 1, bool)
-        for window in np.flatnonzero(means <= 0):
+        for window in np.flatnonzero(means <= 0).tolist():
             first, last = beads[window], beads[window + width - 1]
             # The rows beside it, too: between two wrong stretches a few may be right by chance.
             is_doubtful[max(first.source.start - _WINDOW, 0) : last.source.stop + 1 + _WINDOW] = True
