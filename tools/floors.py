@@ -71,6 +71,7 @@ FLOORS = {
     ),
     "workflows": Floor(),
     "workflows.check": Floor(ours="workflows.check store.atomic data.text evaluate", others="numpy"),
+    "workflows.align": Floor(ours="workflows.align workflows.check.links data.text", others="numpy"),
     "workflows.plan": Floor(ours="workflows.plan workflows.check training cpu data model", others="numpy torch"),
     "workflows.distillation": Floor(ours="config data.corpus evaluate store.atomic training"),
     "workflows.calibration": Floor(ours="workflows.check.evidence decode evaluate data.text", others="numpy"),

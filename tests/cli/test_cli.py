@@ -15,6 +15,7 @@ from pellucid.training.config import RunConfig
 COMMANDS = [
     "demo",
     "plan",
+    "align",
     "check",
     "convert",
     "prepare",

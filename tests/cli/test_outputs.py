@@ -250,6 +250,9 @@ COMMANDS: dict[str, list[str]] = {
     "convert, compressed": ["convert", "pairs.tsv", "OUT.tsv.bz2"],
     "convert, one of two": ["convert", "pairs.tsv", "OUT.en", "other.de", "--from", "en", "--to", "de"],
     "convert --places": ["convert", "pairs.tsv", "other.jsonl", "--places", "OUT"],
+    "align": ["align", "book.en", "book.es", "--out", "OUT.tsv"],
+    "align, one of two": ["align", "book.en", "book.es", "--out", "OUT.en", "--out", "other.es"],
+    "align --beads": ["align", "book.en", "book.es", "--out", "other.tsv", "--beads", "OUT"],
     "check --html": ["check", "pairs.tsv", "--html", "OUT"],
     "compare --html": ["compare", "lines.en", "lines.en", "--reference", "lines.en", "--html", "OUT"],
     "export --to page": ["export", "MODEL", "OUT", "--to", "page", "--sentence", "one two"],
@@ -262,6 +265,8 @@ COMMANDS: dict[str, list[str]] = {
 def test_a_link_and_a_fifo_get_what_a_command_writes(command, call, model, tmp_path):
     (tmp_path / "lines.en").write_text("one two\nthree\n")
     (tmp_path / "pairs.tsv").write_text("one two\teins zwei\nthree\tdrei\n")
+    (tmp_path / "book.en").write_text("One two. Three.\n")
+    (tmp_path / "book.es").write_text("Uno dos. Tres.\n")
     (tmp_path / "page.html").write_text("<p>one <b>two</b></p>")
 
     def run(name: str) -> None:

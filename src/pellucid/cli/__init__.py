@@ -11,8 +11,8 @@ from pellucid.cli.options import Command, option, report_error, report_errors
 from pellucid.cli.standard_streams import replace_closed_streams
 
 _COMMANDS = """
-    demo plan check terms convert prepare train translate remember explain serve evaluate compare score verify calibrate
-    improve distill export import push mini
+    demo plan align check terms convert prepare train translate remember explain serve evaluate compare score verify
+    calibrate improve distill export import push mini
 """
 """Names of the commands, in the order of the help; each has a file."""
 

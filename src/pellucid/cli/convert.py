@@ -1,25 +1,24 @@
 """`pellucid convert`: converts pairs from one format into another, with an account of every pair."""
 
-import bz2
-import lzma
 import sys
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pellucid.cli.files import open_output
 from pellucid.cli.options import SOURCE_LANGUAGE, TARGET_LANGUAGE, argument, file_option
-from pellucid.store.atomic import atomic_file
+from pellucid.cli.pair_output import (
+    KeptUnits,
+    find_output_format,
+    must_exchange_files,
+    open_compressed,
+    write_lines_of_both,
+)
 
 if TYPE_CHECKING:
-    from pellucid.data.corpus import SkippedPairs
-    from pellucid.data.formats import PairFormat
-    from pellucid.data.formats.units import Sides, Unit
+    from pellucid.data.formats.units import Sides
 
 CONVERT_EXAMPLES = """\
   pellucid convert memory.tmx train.en train.de
@@ -27,14 +26,6 @@ CONVERT_EXAMPLES = """\
   pellucid convert train.en.gz train.de.gz memory.tmx
   pellucid convert table.csv pairs.tsv --from "Source text" --to "Translation (de)"
   pellucid convert Books.de-en.zip - --from en --to de | shuf > shuffled.tsv"""
-
-Write = Callable[[bytes], object]
-
-_COMPRESSORS = {
-    ".gz": lambda: zlib.compressobj(wbits=31),  # with the header and the checksum of gzip
-    ".xz": lzma.LZMACompressor,
-    ".bz2": bz2.BZ2Compressor,
-}
 
 
 def run_convert(
@@ -70,15 +61,15 @@ def run_convert(
         account = opened.enter_context(open_output(places))
         skipped = SkippedPairs(tell=(lambda reason, place: account(f"{reason}\t{place}\n")) if account else None)
         source, target = inputs[0], inputs[1] if len(inputs) == 2 else None
-        units = _KeptUnits(read_valid_units(source, target, sys.maxsize, skipped, sides), source, skipped, account)
+        units = KeptUnits(read_valid_units(source, target, sys.maxsize, skipped, sides), source, skipped, account)
         # The languages are known, and most faults of a file, once the first pair was read: before a file is opened.
         rows = iter(units)
         rows = chain([next(rows)], rows)
-        formats = [_find_output_format(name, sides, source) for name in outputs]
-        exchanged = len(outputs) == 2 and _must_exchange_files(inputs, outputs, sides)
-        writes = [opened.enter_context(_open_compressed(name)) for name in outputs]
+        formats = [find_output_format(name, sides, source) for name in outputs]
+        exchanged = len(outputs) == 2 and must_exchange_files(inputs, outputs, sides)
+        writes = [opened.enter_context(open_compressed(name)) for name in outputs]
         if formats[0] is None or formats[0].encode is None:
-            _write_lines_of_both(rows, writes[::-1] if exchanged else writes)
+            write_lines_of_both(rows, writes[::-1] if exchanged else writes)
         else:
             for content in formats[0].encode(rows, sides, units.skip):
                 writes[0](content)
@@ -89,35 +80,6 @@ def run_convert(
     typer.echo(f"{names}{direction}: {units.kept:,} pairs kept, {skipped}", err=True)
     if skipped.joined:
         typer.echo(skipped.describe_joined(), err=True)
-
-
-class _KeptUnits:
-    """Units that are written, counted after their format had its turn and did not skip them."""
-
-    def __init__(
-        self, units: Iterable["Unit"], file: str, skipped: "SkippedPairs", account: Callable[[str], object] | None
-    ) -> None:
-        self.units, self.file, self.skipped, self.account = units, file, skipped, account
-        self.kept = 0
-        self.unfit: int | None = None
-
-    def __iter__(self) -> Iterator["Unit"]:
-        for unit in self.units:
-            yield unit
-            if unit.number != self.unfit:
-                self.kept += 1
-                if self.account:
-                    self.account(f"kept\t{self._describe_place(unit)}\n")
-
-    def skip(self, unit: "Unit", reason: str) -> None:
-        """Count a unit whose text the format cannot hold."""
-        self.unfit = unit.number
-        self.skipped.add(reason, self._describe_place(unit))
-
-    def _describe_place(self, unit: "Unit") -> str:
-        from pellucid.data.corpus import describe_place
-
-        return describe_place(self.file, unit.number, unit.line)
 
 
 def _split_names(files: list[str]) -> tuple[list[str], list[str]]:
@@ -155,75 +117,3 @@ def _choose_input_sides(inputs: list[str], outputs: list[str], source: str | Non
         asked, named = Sides(source, target), languages_of_files(first, second) or (None, None)
         return asked if asked.languages else Sides(named[0], named[1])
     return Sides(source, target, strict=True, named_after=tuple(outputs))
-
-
-def _must_exchange_files(inputs: list[str], outputs: list[str], sides: "Sides") -> bool:
-    """Whether the targets go into the first of two files, whose names bear languages, and the sources into the second.
-
-    Raises ValueError for a file whose name bears another language than these two.
-    """
-    from pellucid.data.formats.units import is_code, language_of_file, may_match
-    from pellucid.data.languages import describe_language
-
-    held = [side if side and is_code(side) else None for side in (sides.source, sides.target)]
-    borne = [language_of_file(name) for name in outputs]
-
-    def fits(languages: list[str | None]) -> bool:
-        return all(
-            language is None or name is None or may_match(language, name)
-            for language, name in zip(languages, borne, strict=True)
-        )
-
-    if fits(held) or fits(held[::-1]):
-        return not fits(held)
-    texts = " and ".join(describe_language(language) if language else "a language without a name" for language in held)
-    names = " and ".join(
-        f"{name} is {describe_language(language)} by its name" if language else f"{name} names no language"
-        for name, language in zip(outputs, borne, strict=True)
-    )
-    raise ValueError(
-        f"{names}, but {' and '.join(inputs)} {'gives' if len(inputs) == 1 else 'give'} {texts}; name the files after "
-        "the languages that go into them"
-    )
-
-
-def _find_output_format(name: str, sides: "Sides", source: str) -> "PairFormat | None":
-    """Return the format to write, None for plain text; ValueError for one that cannot be written."""
-    from pellucid.data.formats import find_pair_format
-
-    output_format = find_pair_format("-.tsv" if name == "-" else name)
-    if output_format is None:
-        return None
-    if output_format.encode is None:
-        raise ValueError(f"{name} is {output_format.name}, which is only read; choose .tmx, .csv, .tsv or .jsonl")
-    if output_format.needs_languages and sides.languages is None:
-        raise ValueError(
-            f"{name} must name its languages, and {source} does not tell them: add --from and --to with their codes, "
-            "or write two files first whose names end in the codes, such as train.en and train.de"
-        )
-    return output_format
-
-
-def _write_lines_of_both(units: Iterable["Unit"], writes: list[Write]) -> None:
-    for number, unit in enumerate(units):
-        for write, text in zip(writes, (unit.source, unit.target), strict=True):
-            # A byte order mark would be dropped from the beginning of a file; of two, the text's own stays.
-            mark = "\ufeff" if number == 0 and text.startswith("\ufeff") else ""
-            write(f"{mark}{text}\n".encode())
-
-
-@contextmanager
-def _open_compressed(name: str) -> Iterator[Write]:
-    """Yield a function that writes bytes to a file, which appears once all is written, compressed by its ending."""
-    if name == "-":
-        yield sys.stdout.buffer.write
-        sys.stdout.buffer.flush()  # what could not be written is told before the pairs are called kept
-        return
-    with atomic_file(name) as write:
-        begin = _COMPRESSORS.get(Path(name).suffix.lower())
-        if begin is None:
-            yield write
-            return
-        compressor = begin()
-        yield lambda content: write(compressor.compress(content))
-        write(compressor.flush())

@@ -31,7 +31,7 @@ for name, (command, examples) in {
     "pair": (attention.show_pair, attention.PAIR_EXAMPLES),
     "probes": (probes.show_probes, probes.PROBES_EXAMPLES),
     "heads": (heads.show_heads, heads.HEADS_EXAMPLES),
-    "align": (align.show_alignment, align.ALIGN_EXAMPLES),
+    "align": (align.show_alignment, align.WORD_ALIGN_EXAMPLES),
     "length": (model.show_lengths, model.LENGTH_EXAMPLES),
     "step": (model.show_step, model.STEP_EXAMPLES),
 }.items():

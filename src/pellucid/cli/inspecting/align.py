@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pellucid.interpret.studies.alignment_readings import EncodedPair, LinkCounts, Reading, ReadingResult
     from pellucid.store.directory import Bundle
 
-ALIGN_EXAMPLES = """\
+WORD_ALIGN_EXAMPLES = """\
   pellucid inspect align runs/demo/best --source test.en --target test.es
   pellucid inspect align runs/demo/best --source runs/demo/data/test.en --target runs/demo/data/test.es \\
     --gold runs/demo/data/test.align --apart --plot align.png

@@ -33,14 +33,14 @@ _LINKS_AT_ONCE = 2**18  # links of a chunk: its arrays stay in the cache of the 
 _MIX = 0x9E3779B97F4A7C15  # odd multiplier that spreads keys over the table (Fibonacci hashing; Knuth, volume 3, 6.4)
 
 
-def list_words(text: str) -> list[str]:
+def list_words(text: str, most: int = MOST_WORDS) -> list[str]:
     """Return the words of a text in lower case, as many as are linked.
 
     >>> list_words("The translators' 3 cats, 犬猫.")
     ['the', 'translators', "'", '3', 'cats', ',', '犬', '猫', '.']
     """
     word = _SPACED_WORD if text.isascii() or not UNSPACED.search(text) else _ANY_WORD
-    return word.findall(text.lower())[:MOST_WORDS]
+    return word.findall(text.lower())[:most]
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,9 @@ class WordStems(dict[str, int]):
         )
         return number
 
-    def encode(self, texts: Sequence[str]) -> WordIds:
-        return self.encode_words(list(map(list_words, texts)))
+    def encode(self, texts: Sequence[str], most: int = MOST_WORDS) -> WordIds:
+        """Return the ids of the words of texts, of each text as many as `most`."""
+        return self.encode_words([list_words(text, most) for text in texts])
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> WordIds:
         """Return the ids of the words of sentences, which are in lower case."""
