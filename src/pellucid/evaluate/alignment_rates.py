@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 Alignment = set[tuple[int, int]]  # links of a source word and a target word, both counted from 0
-LINK = re.compile("([0-9]{1,6})([-p])([0-9]{1,6})")  # a link as it is written: 3-4 is sure, 3p4 possible
+# A link as it is written: 3-4 is sure, 3p4 possible.
+LINK = re.compile("([0-9]{1,6})([-p])([0-9]{1,6})")
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class GoldLinks:
 class AlignmentRates:
     """Error rate, precision and recall, as shares of 1, and the number of links they were computed from.
 
-    Precision is None where nothing was linked, recall where nothing is sure, and the error rate where both are so.
+    Precision is None where nothing was linked, recall where nothing is sure, and the error rate
+    where both are so.
     """
 
     aer: float | None
@@ -44,14 +46,20 @@ def alignment_rates(alignments: Sequence[Alignment], gold: GoldLinks) -> Alignme
     Raises ValueError for unequal numbers of sentences, and for a sure link that is not possible.
     """
     if not len(alignments) == len(gold.sure) == len(gold.possible):
-        raise ValueError(f"links of {len(alignments):,} sentences, gold of {len(gold):,}: each sentence needs both")
+        raise ValueError(
+            f"links of {len(alignments):,} sentences, gold of {len(gold):,}: each sentence needs "
+            "both"
+        )
+
     for number, (sure, possible) in enumerate(zip(gold.sure, gold.possible, strict=True), start=1):
         # The formula would not give an error rate any more.
         if not sure <= possible:
             i, j = min(sure - possible)
             raise ValueError(
-                f"sentence {number}: {i}-{j} is a sure link but not a possible one; every sure link is both"
+                f"sentence {number}: {i}-{j} is a sure link but not a possible one; every sure "
+                "link is both"
             )
+
     # Summed over all sentences before dividing, so that every link has the same weight.
     return rates_of_counts(
         drawn=sum(map(len, alignments)),
@@ -87,23 +95,30 @@ def read_links(lines: Iterable[str]) -> GoldLinks:
         for word, match in links:
             if match is None:
                 raise ValueError(
-                    f"line {number}: {word!r:.40} is no link; write 3-4 for a sure and 3p4 for a possible one"
+                    f"line {number}: {word!r:.40} is no link; write 3-4 for a sure and 3p4 for a "
+                    "possible one"
                 )
         drawn = [(match[2], (int(match[1]), int(match[3]))) for _, match in links if match]
         gold.sure.append({link for kind, link in drawn if kind == "-"})
         # All links of the line: a sure one is possible, too.
         gold.possible.append({link for _, link in drawn})
+
     return gold
 
 
 def require_inside(
-    gold: GoldLinks, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]], hint: str = ""
+    gold: GoldLinks,
+    sources: Sequence[Sequence[str]],
+    targets: Sequence[Sequence[str]],
+    hint: str = "",
 ) -> None:
     """Raise ValueError, ending in `hint`, for a link to a word that its sentence does not have."""
-    for number, (links, source, target) in enumerate(zip(gold.possible, sources, targets, strict=True), start=1):
+    for number, (links, source, target) in enumerate(
+        zip(gold.possible, sources, targets, strict=True), start=1
+    ):
         for i, j in sorted(links):
             if i >= len(source) or j >= len(target):
                 raise ValueError(
-                    f"line {number}: link {i}-{j} is not among {len(source)} source and {len(target)} target words, "
-                    f"counted from 0{hint}"
+                    f"line {number}: link {i}-{j} is not among {len(source)} source and "
+                    f"{len(target)} target words, counted from 0{hint}"
                 )

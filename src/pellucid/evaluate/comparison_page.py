@@ -1,15 +1,24 @@
-"""HTML page of a comparison: one file without scripts, which loads nothing and escapes every text it shows."""
+"""HTML page of a comparison: one file without scripts, which loads nothing and escapes all text."""
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from html import escape
 from pathlib import Path
 
-from pellucid.evaluate.comparison import ChangedSentence, Comparison, Grouping, Interval, PairedScore, ScoredBucket
+from pellucid.evaluate.comparison import (
+    ChangedSentence,
+    Comparison,
+    Grouping,
+    Interval,
+    PairedScore,
+    ScoredBucket,
+)
 from pellucid.evaluate.report import count_identical, describe_method, format_signed, headline
 
-MOST_WORDS = 500  # words of the longest translations whose differences are marked: the search takes their square
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the browser loads nothing, even if something slipped through
+# Words of the longest translations whose differences are marked: the search takes their square.
+MOST_WORDS = 500
+# The browser loads nothing, even if something slipped through.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 # Head of a column of pictures.
 _AXIS = '<th scope="col" class="axis"><span class="a">A better</span><span class="b">B better</span></th>'
 
@@ -66,9 +75,9 @@ def _scores_html(comparison: Comparison) -> str:
             ends += [score.difference.low, score.difference.high]
     edge = _axis_reach(ends)
     rows = "".join(_score_row_html(score, edge) for score in comparison.scores.values())
-    signatures = "".join(
-        f"<li>{score.title}: <code>{score.signature}</code></li>" for score in comparison.scores.values()
-    )
+    signatures = ""
+    for score in comparison.scores.values():
+        signatures += f"<li>{score.title}: <code>{score.signature}</code></li>"
     return f"""<section>
 <h2>Scores</h2>
 <div class="wide" role="region" aria-label="Scores" tabindex="0"><table class="scores">
@@ -84,7 +93,8 @@ def _scores_html(comparison: Comparison) -> str:
 
 def _score_row_html(score: PairedScore, edge: float) -> str:
     title = score.title + ("<small>lower is better</small>" if score.lower_is_better else "")
-    numbers = _interval_cell(score.a, "") + _interval_cell(score.b, "") + _interval_cell(score.difference, "+")
+    numbers = _interval_cell(score.a, "") + _interval_cell(score.b, "")
+    numbers += _interval_cell(score.difference, "+")
     picture = _whisker_svg(score, edge)
     if not score.is_defined:
         numbers, picture = "<td>-</td>" * 3, ""
@@ -96,13 +106,18 @@ def _score_row_html(score: PairedScore, edge: float) -> str:
 
 def _interval_cell(interval: Interval, sign: str) -> str:
     low, high = format_signed(interval.low, sign), format_signed(interval.high, sign)
-    return _print_minus(f"<td>{format_signed(interval.score, sign)}<small>{low} to {high}</small></td>")
+    return _print_minus(
+        f"<td>{format_signed(interval.score, sign)}<small>{low} to {high}</small></td>"
+    )
 
 
 def _grouping_html(grouping: Grouping) -> str:
     edge = _axis_reach(bucket.chrf[1] - bucket.chrf[0] for bucket in grouping.buckets)
     rows = "".join(_bucket_row_html(bucket, edge) for bucket in grouping.buckets)
-    heading, sides = f"By {grouping.title}", "".join(f'<th scope="col">{side}</th>' for side in ("A", "B", "B − A"))
+    heading, sides = (
+        f"By {grouping.title}",
+        "".join(f'<th scope="col">{side}</th>' for side in ("A", "B", "B − A")),
+    )
     return f"""<section>
 <h2>{heading}</h2>
 <div class="wide" role="region" aria-label="{heading}" tabindex="0"><table>
@@ -128,7 +143,7 @@ def _pair_cells(scores: tuple[float, float] | None) -> str:
 
 
 def _changes_html(title: str, changes: list[ChangedSentence], unit: str) -> str:
-    """Return a list of changed sentences, with reference and both translations; nothing if there are none."""
+    """Return a list of changed sentences, with reference and both translations, if there are any."""
     if not changes:
         return ""
     items = "".join(_change_html(change, unit) for change in changes)
@@ -141,15 +156,19 @@ not</ins>.</p>
 
 
 def _change_html(change: ChangedSentence, unit: str) -> str:
-    rows = [("source", "Source", text_or_empty(change.source))] if change.source is not None else []
     a, b = mark_differences(change.a, change.b, unit)
-    rows += [("reference", "Reference", text_or_empty(change.reference)), ("a", "A", a), ("b", "B", b)]
-    # dir=auto: Arabic or Hebrew text is read from the right.
-    definitions = "".join(
-        f'<dt class="{kind}">{name}</dt><dd dir="auto">{content}</dd>' for kind, name, content in rows
-    )
+    rows = {"Reference": text_or_empty(change.reference), "A": a, "B": b}
+    if change.source is not None:
+        rows = {"Source": text_or_empty(change.source), **rows}
+    definitions = ""
+    for name, content in rows.items():
+        # dir=auto: Arabic or Hebrew text is read from the right.
+        definitions += f'<dt class="{name.lower()}">{name}</dt><dd dir="auto">{content}</dd>'
+
     numbers = _print_minus(f"{change.chrf_a:.1f} → {change.chrf_b:.1f} ({change.difference:+.1f})")
-    return f"<li><h3>Line {change.line:,} <span>chrF {numbers}</span></h3><dl>{definitions}</dl></li>"
+    return (
+        f"<li><h3>Line {change.line:,} <span>chrF {numbers}</span></h3><dl>{definitions}</dl></li>"
+    )
 
 
 def mark_differences(a: str, b: str, unit: str = "words") -> tuple[str, str]:
@@ -166,6 +185,7 @@ def mark_differences(a: str, b: str, unit: str = "words") -> tuple[str, str]:
     words_a, words_b = (list(text) if unit == "characters" else text.split() for text in (a, b))
     if max(len(words_a), len(words_b)) > MOST_WORDS:
         return text_or_empty(a), text_or_empty(b)
+
     # autojunk would ignore words that are frequent in long texts.
     operations = SequenceMatcher(None, words_a, words_b, autojunk=False).get_opcodes()
     runs_a = ((words_a[i:j], operation != "equal") for operation, i, j, _, _ in operations)
@@ -175,9 +195,13 @@ def mark_differences(a: str, b: str, unit: str = "words") -> tuple[str, str]:
 
 
 def _join_word_runs(tag: str, runs: Iterable[tuple[list[str], bool]], space: str) -> str:
-    """Return runs of words as HTML, with a space between words, and the runs that differ inside of the tag."""
-    escaped = ((escape(space.join(words)), differs) for words, differs in runs if words)
-    return space.join(f"<{tag}>{content}</{tag}>" if differs else content for content, differs in escaped)
+    """Return runs of words as HTML, with the runs that differ inside of the tag."""
+    parts = []
+    for words, differs in runs:
+        content = escape(space.join(words))
+        if words:
+            parts.append(f"<{tag}>{content}</{tag}>" if differs else content)
+    return space.join(parts)
 
 
 def text_or_empty(words: str) -> str:
@@ -202,25 +226,22 @@ def _whisker_svg(score: PairedScore, edge: float) -> str:
     """Draw a difference as a dot, with its 95 % confidence interval as a line through it."""
     direction = -1 if score.lower_is_better else 1  # a lower TER is better, so it goes to the right
     low, high = sorted(direction * end for end in (score.difference.low, score.difference.high))
+    x_low, x_high = f"{_axis_position(low, edge):.1f}", f"{_axis_position(high, edge):.1f}"
+    x_dot = f"{_axis_position(direction * score.difference.score, edge):.1f}"
     middle = HEIGHT / 2
-    ends = "".join(
-        f'<line x1="{_axis_position(end, edge):.1f}" x2="{_axis_position(end, edge):.1f}" '
-        f'y1="{middle - 4}" y2="{middle + 4}"/>'
-        for end in (low, high)
-    )
-    return _frame_svg(
-        score.better,
-        f'<line x1="{_axis_position(low, edge):.1f}" x2="{_axis_position(high, edge):.1f}" '
-        f'y1="{middle}" y2="{middle}"/>{ends}'
-        f'<circle cx="{_axis_position(direction * score.difference.score, edge):.1f}" cy="{middle}" r="5"/>',
-    )
+
+    drawing = f'<line x1="{x_low}" x2="{x_high}" y1="{middle}" y2="{middle}"/>'
+    for x in (x_low, x_high):
+        drawing += f'<line x1="{x}" x2="{x}" y1="{middle - 4}" y2="{middle + 4}"/>'
+    drawing += f'<circle cx="{x_dot}" cy="{middle}" r="5"/>'
+    return _frame_svg(score.better, drawing)
 
 
 def _bar_svg(difference: float, edge: float) -> str:
     """Draw a difference as a bar from the middle."""
     start, end = sorted((_axis_position(0, edge), _axis_position(difference, edge)))
-    better = "B" if difference > 0 else "A"
-    return _frame_svg(better, f'<rect x="{start:.1f}" y="7" width="{end - start:.1f}" height="{HEIGHT - 14}" rx="2"/>')
+    place = f'x="{start:.1f}" y="7" width="{end - start:.1f}" height="{HEIGHT - 14}"'
+    return _frame_svg("B" if difference > 0 else "A", f'<rect {place} rx="2"/>')
 
 
 def _axis_position(value: float, edge: float) -> float:

@@ -1,4 +1,4 @@
-"""Reference of a model: lines with the translations and scores it gave when it was saved, to compare with later."""
+"""Reference of a model: lines with the translations and scores it gave when it was saved."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,11 @@ from typing import TypeVar
 
 Line = TypeVar("Line")
 
-REFERENCE_FILE = "reference.jsonl"  # file of a model directory that holds its reference, a line of JSON each
+# File of a model directory that holds its reference, a line of JSON each.
+REFERENCE_FILE = "reference.jsonl"
 REFERENCE_LINES = 200  # most lines of a reference
-TOLERANCE = 1e-3  # largest difference of two equal scores, in nats: far above rounding, far below notice
+# Largest difference of two equal scores, in nats: far above rounding, far below notice.
+TOLERANCE = 1e-3
 
 _LARGEST_FILE = 2**22
 
@@ -75,7 +77,10 @@ def encode_reference(lines: Iterable[ReferenceLine]) -> str:
 def read_reference(path: Path) -> list[ReferenceLine]:
     """Read a reference; ValueError, naming the line, for a file that is not a reference."""
     if path.stat().st_size > _LARGEST_FILE:
-        raise ValueError(f"{path} has {path.stat().st_size:,} bytes; a reference has at most {_LARGEST_FILE:,}")
+        raise ValueError(
+            f"{path} has {path.stat().st_size:,} bytes; a reference has at most {_LARGEST_FILE:,}"
+        )
+
     lines = []
     # Not by splitlines: a translation may hold other characters that end a line for it.
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
@@ -83,26 +88,41 @@ def read_reference(path: Path) -> list[ReferenceLine]:
         with suppress(ValueError, TypeError, RecursionError):
             row = ReferenceLine(**json.loads(line))
         texts = () if row is None else (row.source, row.text, row.language or "")
-        if row is None or not (all(isinstance(text, str) for text in texts) and type(row.score) is float):
-            raise ValueError(f'{path}:{number} is not {{"source", "text", "score"}} with two texts and a number')
+        if row is None or not (
+            all(isinstance(text, str) for text in texts) and type(row.score) is float
+        ):
+            raise ValueError(
+                f'{path}:{number} is not {{"source", "text", "score"}} with two texts and a number'
+            )
         lines.append(row)
+
     return lines
 
 
 def compare_reference(
-    reference: Sequence[ReferenceLine], texts: Sequence[str], scores: Sequence[float], tolerance: float = TOLERANCE
+    reference: Sequence[ReferenceLine],
+    texts: Sequence[str],
+    scores: Sequence[float],
+    tolerance: float = TOLERANCE,
 ) -> Verification:
-    """Compare what a model writes now, line by line, with its reference; raise ValueError for a tolerance below 0."""
+    """Compare what a model writes now, line by line, with its reference.
+
+    Raises ValueError for a tolerance below 0.
+    """
     if not tolerance >= 0:
         raise ValueError(f"tolerance is {tolerance}, it must be 0 or more")
-    rows = list(zip(reference, texts, scores, strict=True))
-    same = [abs(score - line.score) for line, text, score in rows if text == line.text]
-    changed = tuple(
-        _ChangedLine(number, line.source, line.text, text, line.score, score)
-        for number, (line, text, score) in enumerate(rows, start=1)
+
+    changed, differences, other_texts = [], [], 0
+    rows = zip(reference, texts, scores, strict=True)
+    for number, (line, text, score) in enumerate(rows, start=1):
+        difference = abs(score - line.score)
+        if text == line.text:
+            differences.append(difference)
+        else:
+            other_texts += 1
         # Not ">": a score that is not a number is no equal one.
-        if text != line.text or not abs(score - line.score) <= tolerance
-    )
-    return Verification(
-        len(rows), changed, sum(line.text != line.expected for line in changed), max(same, default=0.0), tolerance
-    )
+        if text != line.text or not difference <= tolerance:
+            changed.append(_ChangedLine(number, line.source, line.text, text, line.score, score))
+
+    largest_difference = max(differences, default=0.0)
+    return Verification(len(reference), tuple(changed), other_texts, largest_difference, tolerance)

@@ -10,14 +10,25 @@ from typing import Literal, get_args
 
 # Names of sacreBLEU's tokenizers, as its option --tokenize takes them.
 TokenizerName = Literal[
-    "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"
+    "13a",
+    "intl",
+    "zh",
+    "ja-mecab",
+    "ko-mecab",
+    "char",
+    "none",
+    "flores101",
+    "flores200",
+    "spBLEU-1K",
 ]
 TOKENIZER_NAMES: tuple[str, ...] = get_args(TokenizerName)
 
 _MECAB = {"ja-mecab": ("Japanese", "sacrebleu[ja]"), "ko-mecab": ("Korean", "sacrebleu[ko]")}
-_PIECES = ("flores101", "flores200", "spBLEU-1K")  # tokenizers that need a SentencePiece model, which is downloaded
+# Tokenizers that need a SentencePiece model, which is downloaded.
+_PIECES = ("flores101", "flores200", "spBLEU-1K")
 
-# Letters of scripts that are written without spaces between words, as the insides of character classes.
+# Letters of scripts that are written without spaces between words, as the insides of character
+# classes.
 _HAN = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3100-\u312f\u31a0-\u31bf"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -27,19 +38,23 @@ _SOUTH_EAST_ASIAN = "".join(
     (
         "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46",  # Thai
         "\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd-\u0ec6\u0edc-\u0edf",  # Lao
-        "\u0f40-\u0f6c\u0f88-\u0f8c",  # Tibetan: a mark stands between syllables, and none between words
-        "\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e",  # Burmese
-        "\ua9e0-\ua9e4\ua9e6-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa76\uaa7a\uaa7e\uaa7f",  # Burmese script, other languages
+        # Tibetan: a mark stands between syllables, and none between words.
+        "\u0f40-\u0f6c\u0f88-\u0f8c",
+        # Burmese.
+        "\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e",
+        # Burmese script, other languages.
+        "\ua9e0-\ua9e4\ua9e6-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa76\uaa7a\uaa7e\uaa7f",
         "\u1780-\u17b3\u17d7\u17dc",  # Khmer
-        "\u1950-\u19c9\u1a20-\u1a54\uaa80-\uaac2\uaadb-\uaadd",  # Tai Le, New Tai Lue, Tai Tham, Tai Viet
+        # Tai Le, New Tai Lue, Tai Tham, Tai Viet.
+        "\u1950-\u19c9\u1a20-\u1a54\uaa80-\uaac2\uaadb-\uaadd",
         "\u1b05-\u1b33\u1b45-\u1b4c\ua984-\ua9b2",  # Balinese, Javanese
         "\ua000-\ua48c",  # Yi
     )
 )
 _WITHOUT_SPACES = re.compile(f"[{_HAN}{_KANA}{_SOUTH_EAST_ASIAN}]")
 _HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7fb]")
-# Share of kana among the Chinese characters and kana of a text from which it is Japanese: text of newspapers has
-# 0.4 and more, and a Chinese text may quote a Japanese name.
+# Share of kana among the Chinese characters and kana of a text from which it is Japanese: text of
+# newspapers has 0.4 and more, and a Chinese text may quote a Japanese name.
 _JAPANESE_SHARE = 0.05
 
 
@@ -61,11 +76,12 @@ def choose_score_words(
 ) -> ScoreWords:
     """Choose what counts as a word, by the script of the references, or as `tokenize` asks, one of `TOKENIZER_NAMES`.
 
-    Chinese gets zh, Japanese ja-mecab where MeCab is installed and otherwise char, other text without spaces (Thai,
-    Khmer, Lao, Burmese ...) char, Korean ko-mecab where that is installed, and all else 13a. In a mixed text the
-    majority decides: a letter of a script without spaces counts once, and so does each word of the others. The text
-    wins over a `language`, whose code may be wrong or missing; only where Chinese characters stand without kana does
-    ja say that they are Japanese.
+    Chinese gets zh, Japanese ja-mecab where MeCab is installed and otherwise char, other text
+    without spaces (Thai, Khmer, Lao, Burmese ...) char, Korean ko-mecab where that is installed,
+    and all else 13a. In a mixed text the majority decides: a letter of a script without spaces
+    counts once, and so does each word of the others. The text wins over a `language`, whose code
+    may be wrong or missing; only where Chinese characters stand without kana does ja say that they
+    are Japanese.
 
     >>> choose_score_words(["这只黑猫喝了牛奶。"])
     ScoreWords(bleu='zh', ter='zh', wer='char', note=None)
@@ -86,6 +102,7 @@ def choose_score_words(
         return ScoreWords(tokenize, ter, chosen.wer)
     if tokenize in ("zh", "ja-mecab", "char"):
         return ScoreWords(tokenize, tokenize, "char")
+
     # The other tokenizers are for text with spaces, whose words TER and WER find by themselves.
     return ScoreWords(tokenize)
 
@@ -97,8 +114,8 @@ def _words_of_script(script: str) -> ScoreWords:
         return ScoreWords("ja-mecab", "ja-mecab", "char")
     if script == "Japanese":
         note = (
-            "BLEU and TER of Japanese count characters here; MeCab, which finds its words, is not installed: "
-            "pip install 'sacrebleu[ja]'"
+            "BLEU and TER of Japanese count characters here; MeCab, which finds its words, is "
+            "not installed: pip install 'sacrebleu[ja]'"
         )
         return ScoreWords("char", "char", "char", note)
     if script == "without spaces":
@@ -107,10 +124,11 @@ def _words_of_script(script: str) -> ScoreWords:
         return ScoreWords("ko-mecab")
     if script == "Korean":
         note = (
-            "BLEU of Korean counts the words between spaces here; MeCab, which splits them into stems and endings, is "
-            "not installed: pip install 'sacrebleu[ko]'"
+            "BLEU of Korean counts the words between spaces here; MeCab, which splits them into "
+            "stems and endings, is not installed: pip install 'sacrebleu[ko]'"
         )
         return ScoreWords(note=note)
+
     return WORDS_BETWEEN_SPACES
 
 
@@ -140,7 +158,11 @@ def find_script(texts: Iterable[str | None], language: str | None = None) -> str
         return "Korean" if korean > others else "with spaces"
     if south_east_asian > han + kana:
         return "without spaces"
-    is_named_japanese = language is not None and re.split("[-_]", language.lower())[0] in ("ja", "jpn")
+
+    is_named_japanese = language is not None and re.split("[-_]", language.lower())[0] in (
+        "ja",
+        "jpn",
+    )
     is_japanese = is_named_japanese or kana >= _JAPANESE_SHARE * (han + kana)
     return "Japanese" if is_japanese else "Chinese"
 
@@ -169,21 +191,24 @@ def require_score_tokenizer(name: str) -> None:
         close = get_close_matches(name, TOKENIZER_NAMES, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise ValueError(
-            f"unknown tokenizer {name!r} for the scores{hint} (known: {', '.join(TOKENIZER_NAMES)}); where none is "
-            "named, the script of the references decides"
+            f"unknown tokenizer {name!r} for the scores{hint} (known: "
+            f"{', '.join(TOKENIZER_NAMES)}); where none is named, the script of the references "
+            "decides"
         )
     if name in _MECAB and not is_installed(name):
         language, package = _MECAB[name]
         raise ValueError(
-            f"the tokenizer {name} needs MeCab with its dictionary for {language}, which is not installed: pip install "
-            f"'{package}'"
+            f"the tokenizer {name} needs MeCab with its dictionary for {language}, which is not "
+            f"installed: pip install '{package}'"
         )
+
     if name in _PIECES:
         model = _piece_model(name)
         if not model.is_file():
             raise ValueError(
-                f"the tokenizer {name} needs the file {model}, which is not there, and Pellucid downloads nothing for "
-                f"a score: run `sacrebleu --tokenize {name}` on any files once, with a network, and it fetches the file"
+                f"the tokenizer {name} needs the file {model}, which is not there, and Pellucid "
+                f"downloads nothing for a score: run `sacrebleu --tokenize {name}` on any files "
+                "once, with a network, and it fetches the file"
             )
 
 
@@ -194,7 +219,8 @@ def is_installed(name: str) -> bool:
 
     try:
         BLEU(tokenize=name, force=True)
-    # sacreBLEU raises RuntimeError where MeCab is missing, and asserts that the dictionary is the right one.
+    # sacreBLEU raises RuntimeError where MeCab is missing, and asserts that the dictionary is the
+    # right one.
     except (RuntimeError, ImportError, AssertionError):
         return False
     return True
@@ -207,35 +233,39 @@ def _piece_model(name: str) -> Path:
     return Path(SACREBLEU_DIR, "models", Path(SPM_MODELS[name]["url"]).name)
 
 
-def explain_empty_references(streams: Sequence[Sequence[str | None]], *hypotheses: Sequence[str]) -> str | None:
-    """Return a warning where translations have no reference, whose words all count as wrong; otherwise None.
+def explain_empty_references(
+    streams: Sequence[Sequence[str | None]], *hypotheses: Sequence[str]
+) -> str | None:
+    """Return a warning where translations have no reference: all of their words count as wrong.
 
     `streams` are the lists of references; blank translations of such lines are right.
 
     >>> explain_empty_references([["Yes.", ""]], ["Yes.", "No."])
     'line 2 has a translation and no reference, so that all of its words count as wrong; leave it out'
     """
-    empty = [
-        number
-        for number, texts in enumerate(zip(*streams, strict=True), start=1)
-        if not any(text and text.strip() for text in texts) and any(side[number - 1].strip() for side in hypotheses)
-    ]
+    empty = []
+    for index, texts in enumerate(zip(*streams, strict=True)):
+        has_reference = any(text and text.strip() for text in texts)
+        if not has_reference and any(side[index].strip() for side in hypotheses):
+            empty.append(index + 1)
+
     if not empty:
         return None
     if len(empty) == 1:
         return (
-            f"line {empty[0]:,} has a translation and no reference, so that all of its words count as wrong; leave it "
-            "out"
+            f"line {empty[0]:,} has a translation and no reference, so that all of its words "
+            "count as wrong; leave it out"
         )
+
     first = ", ".join(f"{number:,}" for number in empty[:3]) + (", ..." if len(empty) > 3 else "")
     return (
-        f"{len(empty):,} lines ({first}) have a translation and no reference, so that all of their words count as "
-        "wrong; leave them out"
+        f"{len(empty):,} lines ({first}) have a translation and no reference, so that all of "
+        "their words count as wrong; leave them out"
     )
 
 
 def explain_tokenized_text(texts: Sequence[str], name: str) -> str | None:
-    """Return a warning where many texts end in a space and a full stop, as tokenized text does; otherwise None.
+    """Return a warning where many texts end in a space and a full stop, as tokenized text does.
 
     sacreBLEU warns from 100 such lines on; here a half of ten lines or more is enough, too.
     """
@@ -243,7 +273,7 @@ def explain_tokenized_text(texts: Sequence[str], name: str) -> str | None:
     if lines < 100 and (lines < 10 or 2 * lines < len(texts)):
         return None
     return (
-        f"{lines:,} of {len(texts):,} {name} end in a space and a full stop, as tokenized text does; BLEU and TER are "
-        "made for text as people write it, so remove these spaces first (detokenize), or do not compare these scores "
-        "with others"
+        f"{lines:,} of {len(texts):,} {name} end in a space and a full stop, as tokenized text "
+        "does; BLEU and TER are made for text as people write it, so remove these spaces first "
+        "(detokenize), or do not compare these scores with others"
     )

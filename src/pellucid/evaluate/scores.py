@@ -18,11 +18,13 @@ from pellucid.evaluate.score_words import (
 # Titles of the metrics by name; a new metric is a line here and one in `make_metric`.
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "wer": "WER"}
 ERROR_RATES = ("ter", "wer")  # metrics whose lower scores are better
-LARGEST_DROP = 0.3  # largest drop of chrF with which a smaller model passes the quality gate, in points of 0 to 100
+# Largest drop of chrF with which a smaller model passes the quality gate, in points of 0 to 100.
+LARGEST_DROP = 0.3
 LONGEST_NGRAM = 4  # words of the longest n-grams that BLEU counts
 NO_NGRAM = "no reference has four words, so BLEU has nothing to count"
 
-# Lists with one reference of each translation; None where a translation has no reference in a second or later list.
+# Lists with one reference of each translation; None where a translation has no reference in a
+# second or later list.
 ReferenceLists = list[list[str | None]]
 
 
@@ -36,32 +38,37 @@ def corpus_scores(
 ) -> dict[str, dict[str, Any]]:
     """Return the scores of all translations together, each with its signature; `lowercase` ignores case.
 
-    `references` has one text for each translation; or several for each, as sacreBLEU takes them: a list with the first
-    reference of every translation, a list with the second, and so on. In a second or later list, a blank text or None
-    means that there is no such reference. What counts as a word follows from the text of the references, or from
-    `tokenize`, the name of a tokenizer of sacreBLEU (see `choose_score_words`, where `language` is explained as well).
+    `references` has one text for each translation; or several for each, as sacreBLEU takes them: a
+    list with the first reference of every translation, a list with the second, and so on. In a
+    second or later list, a blank text or None means that there is no such reference. What counts as
+    a word follows from the text of the references, or from `tokenize`, the name of a tokenizer of
+    sacreBLEU (see `choose_score_words`, where `language` is explained as well).
 
     >>> corpus_scores(["the cat sat on mats"], ["the cat sat on the mats"], metrics=["wer"])["wer"]["score"]
     16.666666666666664
     >>> corpus_scores(["黑猫喝牛奶"], ["黑猫喝了牛奶"], metrics=["wer"])["wer"]
     {'score': 16.666666666666664, 'signature': 'nrefs:1|case:mixed|tok:char|edits:levenshtein'}
 
-    Raises ValueError for unequal numbers, for no translations, for references without a word, and for a tokenizer that
-    is unknown or not installed.
+    Raises ValueError for unequal numbers, for no translations, for references without a word, and
+    for a tokenizer that is unknown or not installed.
     """
     streams = reference_lists(references)
     refuse_unequal(len(hypotheses), "translations", streams)
     if not any(reference and reference.strip() for stream in streams for reference in stream):
         raise ValueError("nothing to score: no reference has a word")
+
     words = choose_score_words((text for stream in streams for text in stream), tokenize, language)
 
-    # A model with tokenizer.lowercase cannot know the case it would have to write: it needs `lowercase`.
+    # A model with tokenizer.lowercase cannot know the case it would have to write: it needs
+    # `lowercase`.
     scores = {}
     for name in metrics:
         metric = make_metric(name, lowercase, words)
-        # The score first: only then does a metric know the number of references, which its signature names.
+        # The score first: only then does a metric know the number of references, which its
+        # signature names.
         score = metric.corpus_score(hypotheses, streams).score
         scores[name] = {"score": score, "signature": str(metric.get_signature())}
+
     return scores
 
 
@@ -70,7 +77,11 @@ def reference_streams(references: Any) -> list[Any]:
     # A string is iterable, too, but as a reference it is one text.
     if isinstance(references, Iterable) and not isinstance(references, str | bytes):
         references = list(references)
-        if references and isinstance(references[0], Iterable) and not isinstance(references[0], str | bytes):
+        if (
+            references
+            and isinstance(references[0], Iterable)
+            and not isinstance(references[0], str | bytes)
+        ):
             return references
     return [references]
 
@@ -94,21 +105,26 @@ def refuse_unequal(number: int, name: str, streams: Sequence[Sequence[str | None
     for list_number, stream in enumerate(streams, start=1):
         if len(stream) != number:
             list_note = f" in list {list_number} of {len(streams)}" if len(streams) > 1 else ""
-            raise ValueError(f"{number:,} {name} and {len(stream):,} references{list_note}: each needs the other")
+            raise ValueError(
+                f"{number:,} {name} and {len(stream):,} references{list_note}: each needs the other"
+            )
 
 
-def make_metric(name: str, lowercase: bool = False, words: ScoreWords = WORDS_BETWEEN_SPACES) -> Any:
+def make_metric(
+    name: str, lowercase: bool = False, words: ScoreWords = WORDS_BETWEEN_SPACES
+) -> Any:
     """Return sacreBLEU's metric of this name with the settings used here, or our own word error rate.
 
-    BLEU (Papineni et al. 2002; Post 2018) has exponential smoothing and n-grams up to 4; chrF (Popović 2015) is F2 of
-    character n-grams up to 6, without spaces; TER (Snover et al. 2006) counts edits and phrase shifts in per cent of
-    reference words. `words` says what a word is.
+    BLEU (Papineni et al. 2002; Post 2018) has exponential smoothing and n-grams up to 4; chrF
+    (Popović 2015) is F2 of character n-grams up to 6, without spaces; TER (Snover et al. 2006)
+    counts edits and phrase shifts in per cent of reference words. `words` says what a word is.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
     makers: dict[str, Callable[[], Any]] = {
-        # force: sacreBLEU would write its warning of tokenized text into a log; `explain_tokenized_text` says it.
+        # force: sacreBLEU would write its warning of tokenized text into a log;
+        # `explain_tokenized_text` says it.
         "bleu": lambda: BLEU(tokenize=words.bleu, force=True, lowercase=lowercase),
         "chrf": lambda: CHRF(lowercase=lowercase),
         "ter": lambda: _make_ter(lowercase, words),
@@ -124,7 +140,8 @@ def _make_ter(lowercase: bool, words: ScoreWords) -> Any:
 
     ter: Any = TER(case_sensitive=not lowercase)
     if words.ter != "tercom":
-        # TER's own option for Asian text splits Chinese characters only: kana, Thai or Khmer would stay whole lines.
+        # TER's own option for Asian text splits Chinese characters only: kana, Thai or Khmer would
+        # stay whole lines.
         find_case, find_words = ter.tokenizer, BLEU(tokenize=words.ter, force=True).tokenizer
         ter.tokenizer = lambda text: find_words(find_case(text))
         ter.tokenizer_signature = find_words.signature()
@@ -132,7 +149,10 @@ def _make_ter(lowercase: bool, words: ScoreWords) -> Any:
 
 
 def metric_signature(
-    name: str, lowercase: bool = False, words: ScoreWords = WORDS_BETWEEN_SPACES, references: int | None = 1
+    name: str,
+    lowercase: bool = False,
+    words: ScoreWords = WORDS_BETWEEN_SPACES,
+    references: int | None = 1,
 ) -> str:
     """Return the signature of a metric; `references` is their number, or None where it varies from line to line."""
     metric = make_metric(name, lowercase, words)
@@ -166,7 +186,10 @@ def longest_references(streams: ReferenceLists, words: ScoreWords) -> list[int]:
 
 
 def score_notes(
-    hypotheses: Sequence[str], references: Any, tokenize: str | None = None, language: str | None = None
+    hypotheses: Sequence[str],
+    references: Any,
+    tokenize: str | None = None,
+    language: str | None = None,
 ) -> list[str]:
     """Return sentences on what makes scores of these texts doubtful: tokenized text, missing or too short references.
 
@@ -188,15 +211,17 @@ def has_ngram(streams: ReferenceLists, words: ScoreWords) -> bool:
 class _WordErrorRate:
     """Word edits in per cent of the references' words, with the methods of sacreBLEU's metrics that are called here.
 
-    With several references the edits are those to the nearest, and the words the mean of all, as in TER. In text
-    without spaces the characters are its words.
+    With several references the edits are those to the nearest, and the words the mean of all, as in
+    TER. In text without spaces the characters are its words.
     """
 
     def __init__(self, lowercase: bool = False, words: ScoreWords = WORDS_BETWEEN_SPACES):
         self.case, self.tokenizer = ("lc" if lowercase else "mixed"), words.wer
         self.num_refs = 1  # -1: their number varies, as in sacreBLEU
 
-    def corpus_score(self, hypotheses: Sequence[str], references: ReferenceLists) -> SimpleNamespace:
+    def corpus_score(
+        self, hypotheses: Sequence[str], references: ReferenceLists
+    ) -> SimpleNamespace:
         counts = self._extract_corpus_statistics(hypotheses, references)
         return self._compute_score_from_stats([sum(column) for column in zip(*counts, strict=True)])
 
@@ -204,16 +229,20 @@ class _WordErrorRate:
         references = "var" if self.num_refs == -1 else self.num_refs
         return f"nrefs:{references}|case:{self.case}|tok:{self.tokenizer}|edits:levenshtein"
 
-    def _extract_corpus_statistics(self, hypotheses: Sequence[str], references: ReferenceLists) -> list[list[float]]:
+    def _extract_corpus_statistics(
+        self, hypotheses: Sequence[str], references: ReferenceLists
+    ) -> list[list[float]]:
         """Return the edits of each sentence, and the words of its references."""
         number = count_references(references)
         self.num_refs = -1 if number is None else number
         counts = []
         for hypothesis, *sentence_references in zip(hypotheses, *references, strict=True):
             hypothesis_words = self._find_words(hypothesis)
-            reference_words = [self._find_words(text) for text in sentence_references if text is not None]
+            given = [text for text in sentence_references if text is not None]
+            reference_words = list(map(self._find_words, given))
             edits = min(edit_distance(hypothesis_words, candidate) for candidate in reference_words)
             counts.append([edits, sum(map(len, reference_words)) / len(reference_words)])
+
         return counts
 
     def _find_words(self, text: str) -> list[str]:
@@ -232,11 +261,16 @@ def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
     >>> edit_distance("kitten", "sitting")
     3
     """
-    row = list(range(len(right) + 1))  # from the part of `left` read so far to each prefix of `right`
+    # From the part of `left` read so far to each prefix of `right`.
+    row = list(range(len(right) + 1))
     for i, left_item in enumerate(left, start=1):
         diagonal, row[0] = row[0], i
         for j, right_item in enumerate(right, start=1):
-            diagonal, row[j] = row[j], min(diagonal + (left_item != right_item), row[j] + 1, row[j - 1] + 1)
+            diagonal, row[j] = (
+                row[j],
+                min(diagonal + (left_item != right_item), row[j] + 1, row[j - 1] + 1),
+            )
+
     return row[-1]
 
 
@@ -269,8 +303,10 @@ def runs_in_a_loop(text: str) -> bool:
 
     characters = split_characters(text)
     # Not a single character: people write it three times, as in laughter.
-    repeated = "".join(character for n in range(2, 17) for character in _find_repeated(characters, n))
-    return any(map(str.isalpha, repeated))
+    repeated: list[str] = []
+    for n in range(2, 17):
+        repeated += _find_repeated(characters, n)
+    return any(map(str.isalpha, "".join(repeated)))
 
 
 def _find_repeated(words: Sequence[str], n: int) -> Sequence[str]:
@@ -300,10 +336,13 @@ class GateVerdict:
         reasons = []
         if self.chrf_full - self.chrf_small > LARGEST_DROP:
             drop = self.chrf_full - self.chrf_small
-            reasons.append(f"chrF falls by {drop:.2f} to {self.chrf_small:.2f}, {LARGEST_DROP} is allowed")
+            reasons.append(
+                f"chrF falls by {drop:.2f} to {self.chrf_small:.2f}, {LARGEST_DROP} is allowed"
+            )
         if self.repetition_small > self.repetition_full:
             reasons.append(
-                f"translations that run in a loop rise from {self.repetition_full:.2%} to {self.repetition_small:.2%}"
+                f"translations that run in a loop rise from {self.repetition_full:.2%} to "
+                f"{self.repetition_small:.2%}"
             )
         return reasons
 
@@ -315,10 +354,12 @@ class GateVerdict:
 def judge_smaller_model(
     full: Sequence[str], small: Sequence[str], references: Sequence[str], lowercase: bool = False
 ) -> GateVerdict:
-    """Compare the translations of the same sentences by the model and by its smaller form; `lowercase` ignores case.
+    """Compare the translations of the same sentences by the model and by its smaller form.
 
-    Raises ValueError for unequal numbers, and for references without a word.
+    With `lowercase`, case is ignored. Raises ValueError for unequal numbers, and for references
+    without a word.
     """
-    scores = (corpus_scores(texts, references, ["chrf"], lowercase)["chrf"] for texts in (full, small))
-    chrf_full, chrf_small = (score["score"] for score in scores)
-    return GateVerdict(len(references), chrf_full, chrf_small, repetition_rate(full), repetition_rate(small))
+    chrf_full = corpus_scores(full, references, ["chrf"], lowercase)["chrf"]["score"]
+    chrf_small = corpus_scores(small, references, ["chrf"], lowercase)["chrf"]["score"]
+    repetitions = repetition_rate(full), repetition_rate(small)
+    return GateVerdict(len(references), chrf_full, chrf_small, *repetitions)

@@ -1,7 +1,7 @@
 """A test set with noise planted into it: what a model makes of text as careless people write it.
 
-What is asked is whether the words are still right. So all scores, also the scores of clean lines, ignore case,
-marks around a line, and its end marks.
+What is asked is whether the words are still right. So all scores, also the scores of clean lines,
+ignore case, marks around a line, and its end marks.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,39 +39,54 @@ class StressRow:
 
 @dataclass(frozen=True)
 class NoisyTestSet:
-    """Sources with one kind of noise, and their references, which have what a translation should show of it."""
+    """Sources with one kind of noise, and their references, with what a translation should show of it."""
 
     sources: list[str]
     references: list[list[str]]
 
 
 def plant_test_noise(
-    kind: str, sources: Sequence[str], references: References, languages: tuple[str | None, str | None]
+    kind: str,
+    sources: Sequence[str],
+    references: References,
+    languages: tuple[str | None, str | None],
 ) -> NoisyTestSet:
-    """Plant a kind of noise, one of `STRESS_KINDS`, into every line that it fits; the same lines get the same noise.
+    """Plant a kind of noise, one of `STRESS_KINDS`, into every line that it fits.
 
-    For "sentences", every two lines become one.
+    The same lines get the same noise. For "sentences", every two lines become one.
     """
-    columns = [_plant_column(kind, sources, column, languages) for column in references]
-    noisy_sources = [pair.source for pair in columns[0]]
-    return NoisyTestSet(noisy_sources, [[pair.target for pair in column] for column in columns])
+    noisy_sources, noisy_references = [], []
+    for column in references:
+        pairs = _plant_column(kind, sources, column, languages)
+        # The same with each column.
+        noisy_sources = [pair.source for pair in pairs]
+        noisy_references.append([pair.target for pair in pairs])
+    return NoisyTestSet(noisy_sources, noisy_references)
 
 
 def _plant_column(
-    kind: str, sources: Sequence[str], references: Sequence[str | None], languages: tuple[str | None, str | None]
+    kind: str,
+    sources: Sequence[str],
+    references: Sequence[str | None],
+    languages: tuple[str | None, str | None],
 ) -> list[TextPair]:
     """Plant noise into sources and one of the lists of their references."""
-    pairs = [TextPair(source, target or "", *languages) for source, target in zip(sources, references, strict=True)]
+    pairs = []
+    for source, target in zip(sources, references, strict=True):
+        pairs.append(TextPair(source, target or "", *languages))
     if kind == SENTENCES:
         twos = zip(pairs[::2], pairs[1::2], strict=False)
         joined = [join_pairs(first, second) for first, second in twos]
         return joined + pairs[2 * len(joined) :]
+
     noisy = []
     for number, pair in enumerate(pairs):
-        # Seeded line by line, so that a line gets the same noise beside each of its references, and in any test set.
+        # Seeded line by line, so that a line gets the same noise beside each of its references, and
+        # in any test set.
         planted = NOISE_KINDS[kind](pair, Random(number)) if pair.source.strip() else pair
         # In a second list, a blank reference says that there is none, and stays blank.
         noisy.append(planted if pair.target.strip() else replace(planted, target=""))
+
     return noisy
 
 
@@ -82,16 +97,20 @@ def score_stress(
     languages: tuple[str | None, str | None] = (None, None),
     tokenize: str | None = None,
 ) -> tuple[list[StressRow], dict[str, str]]:
-    """Return the scores of the clean lines and of each kind of noise, and the signatures of BLEU and chrF.
+    """Return the scores of the clean lines and of each kind of noise, and the metrics' signatures.
 
-    `translate` gets a kind of noise and the sources that it changes; first, `CLEAN` and all of them. Kinds that fit no
-    line are left out. Raises ValueError for texts that do not belong together, as `corpus_scores` does.
+    `translate` gets a kind of noise and the sources that it changes; first, `CLEAN` and all of
+    them. Kinds that fit no line are left out. Raises ValueError for texts that do not belong
+    together, as `corpus_scores` does.
     """
 
     def score(translations: Sequence[str], references: References) -> dict[str, Any]:
         texts = [strip_form(text) for text in translations]
-        columns = [[None if text is None else strip_form(text) for text in column] for column in references]
-        return corpus_scores(texts, columns, metrics=_METRICS, lowercase=True, tokenize=tokenize, language=languages[1])
+        columns = []
+        for column in references:
+            columns.append([None if text is None else strip_form(text) for text in column])
+        words = {"tokenize": tokenize, "language": languages[1]}
+        return corpus_scores(texts, columns, metrics=_METRICS, lowercase=True, **words)
 
     clean = dict(zip(sources, translate(CLEAN, sources), strict=True))
     scores = score([clean[source] for source in sources], references)
@@ -103,16 +122,19 @@ def score_stress(
         changed = [source for source in noisy.sources if source not in clean]
         if not changed:
             continue
+
         translations = clean | dict(zip(changed, translate(kind, changed), strict=True))
         result = score([translations[source] for source in noisy.sources], noisy.references)
         beside = scores
         if kind == SENTENCES:
             # Longer lines have other scores: the clean translations are scored two on a line, too.
-            joined = plant_test_noise(SENTENCES, sources, [[clean[source] for source in sources]], languages)
+            column = [clean[source] for source in sources]
+            joined = plant_test_noise(SENTENCES, sources, [column], languages)
             beside = score(joined.references[0], noisy.references)
         numbers = [result[name]["score"] for name in _METRICS]
         differences = [result[name]["score"] - beside[name]["score"] for name in _METRICS]
         rows.append(StressRow(kind, len(changed), *numbers, *differences))
+
     return rows, signatures
 
 
@@ -137,4 +159,5 @@ def stress_table(rows: Sequence[StressRow]) -> list[str]:
         else:
             line += f"{row.bleu_difference:+8.2f}{row.chrf:8.2f}{row.chrf_difference:+8.2f}"
         lines.append(line)
+
     return lines

@@ -1,18 +1,21 @@
-"""The model's configuration: the numbers and choices that define a model, and the four named sizes."""
+"""The model's configuration: numbers and choices that define a model, and the four named sizes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
-PADDING = 0  # the token id that fills short rows, in every vocabulary; no query may attend to a position that holds it
+# The token id that fills short rows, in every vocabulary; no query may attend to a position that
+# holds it.
+PADDING = 0
 
 Norm = Literal["pre", "post", "rms"]
 Positions = Literal["sinusoidal", "learned", "rotary", "none"]
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
 Tie = Literal["all", "decoder", "none"]
 
-# base and big are the paper's models (table 3). A read-only mapping, because every caller shares it.
+# base and big are the paper's models (table 3). A read-only mapping, because every caller shares
+# it.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "tiny": {"d_model": 128, "d_ff": 256, "heads": 4, "encoder_layers": 4, "decoder_layers": 4},
@@ -51,21 +54,22 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         # All problems are collected first, so that one attempt is enough to mend them all.
-        problems = [
-            f"{name} is {getattr(self, name)}, a model needs at least {minimum}"
-            for name, minimum in _MINIMUMS.items()
-            if getattr(self, name) < minimum
-        ]
-        problems += [
-            f"{name} is {getattr(self, name)}, it must be at least 0 and below 1"
-            for name in ("dropout", "attention_dropout", "activation_dropout")
-            if not 0.0 <= getattr(self, name) < 1.0
-        ]
-        problems += [
-            f"{name} is {getattr(self, name)!r}, choose one of {', '.join(choices)}"
-            for name, choices in _CHOICES.items()
-            if getattr(self, name) not in choices
-        ]
+        problems = []
+        for name, minimum in _MINIMUMS.items():
+            number = getattr(self, name)
+            if number < minimum:
+                problems.append(f"{name} is {number}, a model needs at least {minimum}")
+
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
+            rate = getattr(self, name)
+            if not 0.0 <= rate < 1.0:
+                problems.append(f"{name} is {rate}, it must be at least 0 and below 1")
+
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                problems.append(f"{name} is {value!r}, choose one of {', '.join(choices)}")
+
         # heads > 0: a number that is itself refused above must not divide here.
         if self.heads > 0 and self.d_model % self.heads:
             problems.append(f"d_model {self.d_model} cannot be split into {self.heads} heads; choose a divisor")
@@ -75,8 +79,9 @@ class ModelConfig:
             problems.append(f"sinusoidal positions are pairs of sine and cosine, d_model {self.d_model} is odd")
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             problems.append(
-                f"tie = 'all' shares one matrix, but the vocabularies differ ({self.source_vocabulary} and "
-                f"{self.target_vocabulary}); use a joint tokenizer or tie = 'decoder'"
+                "tie = 'all' shares one matrix, but the vocabularies differ "
+                f"({self.source_vocabulary} and {self.target_vocabulary}); use a joint tokenizer "
+                "or tie = 'decoder'"
             )
         if problems:
             raise ValueError("this is not a model: " + "; ".join(problems))
@@ -110,16 +115,18 @@ _CHOICES = {
     "tie": get_args(Tie),
 }
 
-# Settings that older versions wrote, with the value that is still read: the one that means that it was not in use.
+# Settings that older versions wrote, with the value that is still read: the one that means that it
+# was not in use.
 REMOVED_SETTINGS = {"fewer_heads": ""}
 
 
 def drop_removed_settings(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a table of a model's settings without those that were removed; ValueError for one that was in use."""
+    """Return a model's settings without removed ones; ValueError for one that was in use."""
     for name, unused in REMOVED_SETTINGS.items():
         if table.get(name, unused) != unused:
             raise ValueError(
-                f"{where}: {name} is {table[name]!r:.60}, but models with fewer heads in some attentions were removed; "
-                "pellucid 0.1 is the last version that has them: use it, or a model with all its heads"
+                f"{where}: {name} is {table[name]!r:.60}, but models with fewer heads in some "
+                "attentions were removed; pellucid 0.1 is the last version that has them: use "
+                "it, or a model with all its heads"
             )
     return {name: value for name, value in table.items() if name not in REMOVED_SETTINGS}

@@ -1,4 +1,4 @@
-"""The glossary of visible tensors: the name of each, its dimensions, its meaning, and its formula."""
+"""The glossary of visible tensors: the name of each, its dimensions, its meaning, its formula."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ LEGEND = {
 class TensorRow:
     """One visible tensor; `of` is its formula.
 
-    A name without a dot in `of` has the prefix of this row: `scores` in the row of decoder.3.cross.pattern is
-    decoder.3.cross.scores.
+    A name without a dot in `of` has the prefix of this row: `scores` in the row of
+    decoder.3.cross.pattern is decoder.3.cross.scores.
     """
 
     name: str
@@ -35,7 +35,7 @@ class TensorRow:
 
 
 def glossary(c: ModelConfig) -> list[TensorRow]:
-    """Return a row for every tensor that a model of this config shows to a watcher, in the order of computation.
+    """Return a row for every tensor that a model shows to a watcher, in the order of computation.
 
     >>> config = ModelConfig(8000, 8000, d_model=128, d_ff=256, heads=4, encoder_layers=4, decoder_layers=4)
     >>> [row] = [row for row in glossary(config) if row.name == "decoder.3.cross.pattern"]
@@ -58,7 +58,7 @@ def glossary(c: ModelConfig) -> list[TensorRow]:
 def _stack_rows(
     c: ModelConfig, stack: str, side: str, position: str, depth: int, output: str, means: str
 ) -> Iterator[TensorRow]:
-    """Yield the rows of the encoder or decoder; `position` is the letter of its position axis, S or T."""
+    """Yield the rows of the encoder or decoder; `position` is its position axis, S or T."""
     stream = f"B {position} D"
     norm, normed = _NORM_FORMULAS[c.norm]
     yield TensorRow(
@@ -72,13 +72,16 @@ def _stack_rows(
             "the vector of each position",
             _POSITION_FORMULAS[c.positions].format(side),
         )
-    summed = "dropout(embedding + positions)" if c.positions in _POSITION_FORMULAS else "dropout(embedding)"
+    summed = "dropout(embedding)"
+    if c.positions in _POSITION_FORMULAS:
+        summed = "dropout(embedding + positions)"
     yield TensorRow(f"{stack}.input", stream, "what the first layer reads", summed)
     # x is the name of the tensor that the residual stream holds at this point.
     x = f"{stack}.input"
     for number in range(depth):
         for sublayer in ("self", "ffn") if stack == "encoder" else ("self", "cross", "ffn"):
-            prefix, residual = f"{stack}.{number}.{sublayer}", f"{stack}.{number}.{sublayer}_residual"
+            prefix = f"{stack}.{number}.{sublayer}"
+            residual = f"{prefix}_residual"
             sublayer_input = f"{residual}.norm" if c.norm_first else x
             if c.norm_first:
                 yield TensorRow(f"{residual}.norm", stream, normed, f"{norm}({x})")
@@ -97,6 +100,7 @@ def _stack_rows(
             if not c.norm_first:
                 yield TensorRow(f"{residual}.norm", stream, normed, f"{norm}(sum)")
             x = f"{residual}.sum" if c.norm_first else f"{residual}.norm"
+
     yield TensorRow(output, stream, means, f"{norm}({x})" if c.norm_first else x)
 
 

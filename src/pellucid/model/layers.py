@@ -1,6 +1,7 @@
-"""Feed-forward network, residual connection with its norm, encoder layer and decoder layer (paper, 3.1 and 3.3)."""
+"""Feed-forward network, residual connection, encoder layer and decoder layer (paper, 3.1, 3.3)."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -15,10 +16,10 @@ from pellucid.model.watch import Watch, unseen
 
 
 class FeedForward(nn.Module):
-    """Two linear layers applied to each position by itself: max(0, x W1 + b1) W2 + b2 (paper, 3.3, equation 2).
+    """Two linear layers at each position by itself: max(0, x W1 + b1) W2 + b2 (paper, equation 2).
 
-    Other activations may take the place of max(0, ...). With "swiglu" (Shazeer 2020) W1 is twice as wide, at the same
-    d_ff: its two halves a and b give silu(a) * b.
+    Other activations may take the place of max(0, ...). With "swiglu" (Shazeer 2020) W1 is twice as
+    wide, at the same d_ff: its two halves a and b give silu(a) * b.
     """
 
     def __init__(self, d_model: int, d_ff: int, activation: str, dropout: float):
@@ -28,7 +29,9 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(d_model, 2 * d_ff if activation == "swiglu" else d_ff)
         self.outer = nn.Linear(d_ff, d_model)
         self.dropout = Dropout(dropout)
-        # Each half of a doubled W1 is initialised by itself: Xavier over both at once would start them smaller.
+
+        # Each half of a doubled W1 is initialised by itself: Xavier over both at once would start
+        # them smaller.
         for block in (*self.inner.weight.split(d_ff), self.outer.weight):
             nn.init.xavier_uniform_(block)
         nn.init.zeros_(self.inner.bias)
@@ -66,7 +69,7 @@ def make_norm(d_model: int, kind: str) -> nn.Module:
 
 
 class Residual(nn.Module):
-    """A residual connection around a sublayer f: x + f(norm(x)), or norm(x + f(x)) as in the paper (3.1)."""
+    """A residual connection around a sublayer f: x + f(norm(x)), or the paper's norm(x + f(x))."""
 
     def __init__(self, d_model: int, dropout: float, kind: str):
         super().__init__()
@@ -77,18 +80,20 @@ class Residual(nn.Module):
     def forward(
         self, x: Float[Tensor, "B Q D"], sublayer: Callable[[Tensor], Tensor], watch: Watch = unseen
     ) -> Float[Tensor, "B Q D"]:
-        # Dropout before the sum in both (paper, 5.4). With the norm first, x itself passes through the layer unchanged.
+        # Dropout before the sum in both (paper, 5.4). With the norm first, x itself passes through
+        # the layer unchanged.
         if self.norm_first:
             return watch("sum", x + self.dropout(sublayer(watch("norm", self.norm(x)))))
         return watch("norm", self.norm(watch("sum", x + self.dropout(sublayer(x)))))
 
 
 class EncoderLayer(nn.Module):
-    """One layer of the encoder: self-attention and feed-forward, each inside a residual connection."""
+    """One layer of the encoder: self-attention and feed-forward, each in a residual connection."""
 
     def __init__(self, c: ModelConfig):
         super().__init__()
-        # Called `self` because module names are the names of parameters and visible tensors: encoder.0.self.pattern.
+        # Called `self` because module names are the names of parameters and visible tensors:
+        # encoder.0.self.pattern.
         self.self = SelfAttention(c.d_model, c.heads, c.attention_dropout)
         self.self_residual = Residual(c.d_model, c.dropout, c.norm)
         self.ffn = FeedForward(c.d_model, c.d_ff, c.activation, c.activation_dropout)
@@ -103,16 +108,16 @@ class EncoderLayer(nn.Module):
         watch: Watch = unseen,
     ) -> Float[Tensor, "B S D"]:
         # No cache: the encoder reads the whole source at once.
-        x = self.self_residual(
-            x,
-            lambda y: self.self(y, allowed, position_ids, positions, None, watch.within("self")),
-            watch.within("self_residual"),
-        )
-        return self.ffn_residual(x, lambda y: self.ffn(y, watch.within("ffn")), watch.within("ffn_residual"))
+        where = {"allowed": allowed, "position_ids": position_ids, "positions": positions}
+        attention = partial(self.self, **where, watch=watch.within("self"))
+        x = self.self_residual(x, attention, watch.within("self_residual"))
+
+        ffn = partial(self.ffn, watch=watch.within("ffn"))
+        return self.ffn_residual(x, ffn, watch.within("ffn_residual"))
 
 
 class DecoderLayer(nn.Module):
-    """One layer of the decoder: self-attention over the target so far, cross-attention to the source, feed-forward.
+    """One layer of the decoder: self-attention, cross-attention to the source, and feed-forward.
 
     Each is inside a residual connection of its own.
     """
@@ -137,16 +142,15 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None = None,
         watch: Watch = unseen,
     ) -> Float[Tensor, "B T D"]:
-        # The residual decides what y is: x, or its norm where the norm comes first.
-        x = self.self_residual(
-            x,
-            lambda y: self.self(y, allowed, position_ids, positions, cache, watch.within("self")),
-            watch.within("self_residual"),
-        )
+        # The residual decides what a sublayer is given: x, or its norm where the norm comes first.
+        where = {"allowed": allowed, "position_ids": position_ids, "positions": positions}
+        attention = partial(self.self, **where, cache=cache, watch=watch.within("self"))
+        x = self.self_residual(x, attention, watch.within("self_residual"))
+
         # Queries come from the target; no position encoding takes part here.
-        x = self.cross_residual(
-            x,
-            lambda y: self.cross(y, memory, memory_allowed, cache, watch.within("cross")),
-            watch.within("cross_residual"),
-        )
-        return self.ffn_residual(x, lambda y: self.ffn(y, watch.within("ffn")), watch.within("ffn_residual"))
+        source = {"memory": memory, "allowed": memory_allowed}
+        cross_attention = partial(self.cross, **source, cache=cache, watch=watch.within("cross"))
+        x = self.cross_residual(x, cross_attention, watch.within("cross_residual"))
+
+        ffn = partial(self.ffn, watch=watch.within("ffn"))
+        return self.ffn_residual(x, ffn, watch.within("ffn_residual"))

@@ -1,4 +1,4 @@
-"""Position encodings, the only place where order enters the model: one class for each kind (paper, 3.5)."""
+"""Position encodings, the only place where order enters the model: a class for each kind."""
 
 import torch
 from jaxtyping import Float, Int
@@ -8,7 +8,7 @@ from pellucid.model.watch import Watch
 
 
 class Positions(nn.Module):
-    """The base of all position encodings: three methods that do nothing; a subclass overrides some of them.
+    """The base of all position encodings: three methods that do nothing; subclasses override some.
 
     By itself it is no encoding: the model sees a bag of tokens.
     """
@@ -23,7 +23,7 @@ class Positions(nn.Module):
         k: Float[Tensor, "B H Q E"],
         position_ids: Int[Tensor, " Q"],
     ) -> tuple[Float[Tensor, "B H Q E"], Float[Tensor, "B H Q E"]]:
-        """Return the queries and keys of self-attention, rotated by their positions, which they share."""
+        """Return queries and keys of self-attention, rotated by their positions, which they share."""
         return q, k
 
     def bias(self, q_positions: Int[Tensor, " Q"], k_positions: Int[Tensor, " K"]) -> Float[Tensor, "1 H Q K"] | None:
@@ -32,13 +32,14 @@ class Positions(nn.Module):
 
 
 class Sinusoidal(Positions):
-    """Fixed vectors: sine in dimension 2i, cosine in 2i + 1, of position / 10000^(2i / d_model) (paper, 3.5)."""
+    """Fixed vectors: sine and cosine of position / 10000^(2i / d_model) in 2i and 2i + 1 (paper, 3.5)."""
 
     table: Tensor
 
     def __init__(self, d_model: int, max_positions: int, heads: int):
         super().__init__()
-        # A buffer moves with the model to its device and type; it is computed, so it is not saved with the weights.
+        # A buffer moves with the model to its device and type; it is computed, so it is not saved
+        # with the weights.
         self.register_buffer("table", sinusoids(max_positions, d_model), persistent=False)
 
     def embed(self, x, position_ids, watch):
@@ -51,7 +52,8 @@ class Learned(Positions):
     def __init__(self, d_model: int, max_positions: int, heads: int):
         super().__init__()
         self.table = nn.Parameter(torch.empty(max_positions, d_model))
-        # The length of a vector starts near 1, well below the embeddings' sqrt(d_model) that it is added to.
+        # The length of a vector starts near 1, well below the embeddings' sqrt(d_model) that it is
+        # added to.
         nn.init.normal_(self.table, std=d_model**-0.5)
 
     def embed(self, x, position_ids, watch):
@@ -59,7 +61,7 @@ class Learned(Positions):
 
 
 class Rotary(Positions):
-    """Rotate each pair of numbers of a query or key by an angle proportional to its position (Su et al. 2021, 3.2.2).
+    """Rotate pairs of numbers of queries and keys by angles proportional to the position (Su 2021).
 
     The product of a query at position m and a key at position n then depends on m - n alone.
     """
@@ -86,7 +88,8 @@ class Unordered(Positions):
         super().__init__()
 
 
-# A new encoding is one more class and one more line here; its name also goes into `Positions` in model/config.py.
+# A new encoding is one more class and one more line here; its name also goes into `Positions` in
+# model/config.py.
 POSITIONS: dict[str, type[Positions]] = {
     "sinusoidal": Sinusoidal,
     "learned": Learned,
@@ -109,7 +112,8 @@ def sinusoids(positions: int, d_model: int) -> Float[Tensor, "P D"]:
     # float64 until the end: the angles are rounded once, not at each operation.
     wavelengths = 10000.0 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
     angles = torch.arange(positions, dtype=torch.float64)[:, None] / wavelengths
-    # (P D/2 2) flattened puts each cosine beside its sine; concatenating would put all cosines behind all sines.
+    # (P D/2 2) flattened puts each cosine beside its sine; concatenating would put all cosines
+    # behind all sines.
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 

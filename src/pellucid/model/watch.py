@@ -1,7 +1,8 @@
-"""The protocol of watchers, which see every tensor that the model computes, and the watcher that ignores them all.
+"""The protocol of watchers, which see every tensor that the model computes.
 
-Every intermediate value of the model passes through `value = watch(name, value)`, and the model continues with the
-tensor that is returned. Recording, ablation and patching are watchers, so the model has no flag for any of them.
+Every intermediate value of the model passes through `value = watch(name, value)`, and the model
+continues with the tensor that is returned. Recording, ablation and patching are watchers, so the
+model has no flag for any of them.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,9 @@ from torch import Tensor
 class Watch(Protocol):
     """A function that the model calls with the name and the value of every tensor it computes."""
 
-    seeing: bool  # whether it needs every tensor; if False, attention may use a kernel that never forms the pattern
+    # Whether it needs every tensor; if False, attention may use a kernel that never forms the
+    # pattern.
+    seeing: bool
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
         """Look at `value` and return the tensor of the same shape that the model continues with."""
@@ -43,7 +46,7 @@ unseen = Unseen()
 
 
 class Watcher:
-    """A watcher that calls `see` with each value's full name, and gives the model what `see` returns."""
+    """A watcher that calls `see` with each full name and value, and gives the model its result."""
 
     seeing = True
 
@@ -55,5 +58,6 @@ class Watcher:
         return self._see(self._prefix + name, value)
 
     def within(self, part: str) -> "Watcher":
-        # It shares `see`: every value that a module deep inside shows arrives at one function, under its full name.
+        # It shares `see`: every value that a module deep inside shows arrives at one function,
+        # under its full name.
         return Watcher(self._see, f"{self._prefix}{part}.")
