@@ -178,14 +178,17 @@ class Service:
             future = worker.submit(question, min(longest_wait, _WAITING_SHARE * self.limits.seconds), limit)
         except QueueFull as error:
             raise Refusal(503, str(error)) from None
+
         answer = asyncio.wrap_future(future)
         # Watched beside the answer: a closed browser tab should not keep the model busy.
         gone = asyncio.ensure_future(_wait_for_disconnect(request))
         ends = {answer, gone, self._wait_for_end()}
+
         try:
             done, _ = await asyncio.wait(ends, timeout=longest_wait, return_when=asyncio.FIRST_COMPLETED)
             if not done and future.running():
                 await asyncio.wait(ends, timeout=limit - longest_wait, return_when=asyncio.FIRST_COMPLETED)
+
             if answer.done() and not answer.cancelled():
                 return answer.result()
             if self._has_given_up or answer.cancelled():

@@ -180,6 +180,7 @@ async def _translate_texts(
     translations: list[Translation] = []
     model = await run_in_threadpool(service.directions.model, direction)
     reader = DocumentReader(model.translator.context)
+
     # Of the whole document: each piece waits for its turn, and the sum of these waits would have no end.
     patience = Patience(service.seconds_left(request))
     for chunk in _cut_into_chunks(texts):
