@@ -45,7 +45,7 @@ class AttentionTable:
 
 
 @dataclass(frozen=True)
-class _SumTerm:
+class SumTerm:
     """Vector that one column adds to a row: its weight times its value.
 
     `value` is the length of that value (of a word of several pieces, of their weighted mean), `norm` the length of the
@@ -54,7 +54,7 @@ class _SumTerm:
 
     label: str
     weight: float
-    value: float
+    value: float | None  # None for the sum of all terms, in a table
     norm: float
     share: float
 
@@ -68,7 +68,7 @@ class AttentionSum:
     """
 
     row: str
-    terms: list[_SumTerm]
+    terms: list[SumTerm]
     norm: float
     error: float
 
@@ -140,7 +140,8 @@ def _label_and_merge(
     """Return rows, columns and values, piece by piece or merged to words, with NaN where a row may not read."""
     if pieces:
         return queries.pieces, keys.pieces, np.where(allowed, values, np.nan)
-    rows, columns = ([group.label for group in axis.groups] for axis in (queries, keys))
+    rows = [group.label for group in queries.groups]
+    columns = [group.label for group in keys.groups]
     words = merge_words(values[None], queries, keys)[0]
     return rows, columns, np.where(readable_words(allowed, queries, keys), words, np.nan)
 
@@ -170,19 +171,18 @@ def attention_row_as_sum(
         vectors = weights[head][:, None] * values[head]
         computed = trace.values_of(f"{attention}.head_output")[head, rows].astype(np.float64).mean(axis=0)
         shares = weights[head]
-    column_positions = (
-        [[position] for position in range(len(shares))] if pieces else [list(group.positions) for group in keys.groups]
-    )
-    labels = keys.pieces if pieces else [group.label for group in keys.groups]
+
+    columns = [(group.label, list(group.positions)) for group in keys.groups]
+    if pieces:
+        columns = [(piece, [position]) for position, piece in enumerate(keys.pieces)]
     allowed = attention_mask(trace, attention)[rows]
-    readable = [n for n, positions in enumerate(column_positions) if allowed[:, positions].any()]
-    return _sum_terms(
-        reader.label,
-        [labels[n] for n in readable],
-        np.array([shares[column_positions[n]].sum() for n in readable]),
-        np.stack([vectors[column_positions[n]].sum(axis=0) for n in readable]),
-        computed,
-    )
+    labels, column_weights, column_vectors = [], [], []
+    for label, positions in columns:
+        if allowed[:, positions].any():
+            labels.append(label)
+            column_weights.append(shares[positions].sum())
+            column_vectors.append(vectors[positions].sum(axis=0))
+    return _sum_terms(reader.label, labels, np.array(column_weights), np.stack(column_vectors), computed)
 
 
 def _sum_terms(
@@ -200,10 +200,10 @@ def _sum_terms(
     values = np.divide(norms, weights, out=np.zeros_like(norms), where=weights > 0.0)
     # terms that cancel out have no direction to lie along
     along = vectors @ total / length if length else np.zeros(len(vectors))
-    terms = [
-        _SumTerm(*numbers)
-        for numbers in zip(labels, *(column.tolist() for column in (weights, values, norms, along)), strict=True)
-    ]
+    terms = []
+    for n, label in enumerate(labels):
+        numbers = float(weights[n]), float(values[n]), float(norms[n]), float(along[n])
+        terms.append(SumTerm(label, *numbers))
     return AttentionSum(row, terms, float(np.sqrt(length)), float(np.abs(total - computed).max()))
 
 
@@ -248,7 +248,7 @@ def reading_distances(trace: Trace, stack: str) -> list[ReadingDistances]:
     distances = []
     for name in names:
         queries, keys = attention_axes(trace, name)
-        positions = [[i for g in axis.groups if g.kind != "mark" for i in g.positions] for axis in (queries, keys)]
+        positions = _positions_of_words(queries), _positions_of_words(keys)
         without_specials = np.ix_(*positions)
         allowed = attention_mask(trace, name)[without_specials]
         steps = np.abs(np.subtract.outer(*positions)).astype(np.float64)
@@ -260,6 +260,15 @@ def reading_distances(trace: Trace, stack: str) -> list[ReadingDistances]:
         mean = sum(measured) / len(measured) if measured else None
         distances.append(ReadingDistances(name, heads, mean, even or 0.0))
     return distances
+
+
+def _positions_of_words(axis: WordAxis) -> list[int]:
+    """Return the positions of all pieces but special tokens."""
+    positions: list[int] = []
+    for group in axis.groups:
+        if group.kind != "mark":
+            positions += group.positions
+    return positions
 
 
 def mean_distance(weights: Float[np.ndarray, "Q K"], distances: Float[np.ndarray, "Q K"]) -> float | None:
