@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from pellucid.cli.removed_options import REMOVED_OPTIONS
 from pellucid.cli.standard_streams import drop_unwritten_output
 from pellucid.store.atomic import is_failed_write
 
@@ -112,76 +113,6 @@ TOKENIZE = option(
     "NAME",
     "--tokenize",
 )
-
-_LIMITS = """
-    characters texts alternatives request_terms term_characters body waiting connections open_requests each seconds
-    arrival beam traces trace_bytes trace_minutes
-"""
-_SEARCH = "batch length_penalty max_extra temperature top_k top_p seed too_long repetition markup"
-
-
-def _as_settings(names: str, value: str = "VALUE") -> dict[str, str]:
-    """Return, for options that are settings now, what to write instead of each."""
-    return {f"--{name.replace('_', '-')}": f"write --set {name}={value}" for name in names.split()}
-
-
-_IN_PYTHON = "in Python, compare_translations takes it"
-_SAME_TEXT = "leave it out, for all engines give the same text"
-_IN_JSON = "write --json, which says the same"
-
-# Options that a command had in an earlier version, and what to write instead.
-REMOVED_OPTIONS: dict[str, dict[str, str]] = {
-    "plan": {"--seconds": "leave it out; updates are tried for five seconds"},
-    "prepare": {"--workers": "leave it out; a thread for each processor that the process may use (taskset) is begun"},
-    "serve": _as_settings(_LIMITS, "NUMBER") | dict.fromkeys(("--from", "--to"), "write en:es=MODEL"),
-    "translate": _as_settings(f"{_SEARCH} method")
-    | {"--block": "write --set batch=1 to answer each line before the next is read"},
-    "evaluate": _as_settings("batch length_penalty"),
-    "compare": _as_settings("batch length_penalty")
-    | dict.fromkeys(("--samples", "--seed", "--show"), _IN_PYTHON)
-    | {"--engine": _SAME_TEXT, "--precision": "write `pellucid translate --precision`, and compare the files"},
-    "score": dict.fromkeys(("--batch", "--precision"), "leave it out"),
-    "verify": {"--tolerance": "in Python, Model.verify takes it; --json has the largest difference"},
-    "import": {"--revision": "write it behind the name: OWNER/MODEL@REVISION"},
-    "push": {"--card-only": "write --card, which writes a file that is not there and uploads nothing"},
-    "explain": {"--pairs": "in Python, find_influence takes the number of pairs"},
-    "train": {"--log": "write --set train.log=tensorboard or --set train.log=mlflow"},
-    "improve": {"--seed": "write --set seed=NUMBER"},
-    "distill": {"--weight": "leave it out; a corpus of a run file has a weight", "--engine": _SAME_TEXT},
-    "calibrate": {"--engine": _SAME_TEXT},
-    "demo": {"--page": "write `pellucid export MODEL demo.html --to page`"},
-    "mini": {"--force": "remove the file first"},
-    "inspect attention": {
-        "--rollout": "write --stage rollout",
-        "--distances": "write --stage distances",
-        "--csv": _IN_JSON,
-        "--html": _IN_JSON,
-    },
-    "inspect embedding": {"--plot": _IN_JSON},
-    "inspect similar": {"--plot": _IN_JSON},
-    "inspect analogy": {
-        "--file": "ask for one analogy at a time",
-        **dict.fromkeys(("--seed", "--count", "-k"), "leave it out"),
-    },
-    "inspect project": {
-        "--words": "write the words themselves",
-        **dict.fromkeys(("--tsv", "--vectors"), "write --json, which has coordinates and vectors"),
-        **dict.fromkeys(("--method", "--seed"), "leave it out; --json has the vectors for other projections"),
-        "--plot": "write --html",
-        "--count": "leave it out, or write the words themselves",
-    },
-    "inspect pair": dict.fromkeys(("--plot", "--side", "--count"), "leave it out"),
-    "inspect lens": {"--plot": "write `pellucid explain --html`, whose page has the lens", "--count": "leave it out"},
-    "inspect model": {"--each": "write --json, which lists every layer"},
-    "inspect positions": {"--count": "leave it out, or write --text"},
-    "inspect length": {"--beam": "leave it out; the search is greedy"},
-    "inspect probes": {
-        "--file": "in Python, run_probe takes a Probe of your own",
-        "--each": "write --json, which has every head",
-    },
-    "inspect heads": {"--points": "leave it out"},
-    "inspect align": dict.fromkeys(("--dev-source", "--dev-target", "--heads", "--sentence"), "leave it out"),
-}
 
 
 class Command(TyperCommand):
