@@ -172,48 +172,62 @@ def run_translate(
     options = locals()
     from pellucid.api import load
 
+    # Mistakes in the options and files are reported before the model is loaded.
     # A greedy search is faster where nobody reads the scores.
     with_scores = json or n_best > 1 or only_above is not None
-    # Mistakes in the options and files are reported before the model is loaded.
-    search = search_settings(change, beam=beam, n_best=n_best, alignments=alignments is not None, scores=with_scores)
+    search = search_settings(
+        change,
+        beam=beam,
+        n_best=n_best,
+        alignments=alignments is not None,
+        scores=with_scores,
+    )
     require_file(file)
-    from pellucid.localize.documents.formats import COMMENTED_FORMATS, MARKED_FORMATS
-
     is_document = _is_document(file)
-    if mark and not file.lower().endswith(MARKED_FORMATS):
-        raise ValueError(f"{file} cannot be marked; --mark is for {', '.join(MARKED_FORMATS)}")
-    if comments and not file.lower().endswith(COMMENTED_FORMATS):
-        raise ValueError(f"{file} has no comments to translate; --comments is for {', '.join(COMMENTED_FORMATS)}")
-    if is_document:
-        _refuse_options_of_lines(options, file)
-    if only_above is not None and json:
-        raise ValueError("--json writes the confidence of every line; leave out --only-above, or --json")
-    terminology = remembered = None
+    _refuse_unfit_options(options, file, is_document)
+    terminology = None
     if terms is not None:
         from pellucid.decode.terms.terminology import Terms
 
         terminology = Terms.read(terms)
     prefixes = None if prefix is None else read_parallel_lines(prefix, file)
 
-    # At a keyboard, each line is answered before the next is typed. One worker of CTranslate2 is quicker at that.
+    # At a keyboard, each line is answered before the next is typed. One worker of CTranslate2 is
+    # quicker at that.
     one_by_one = search.get("batch") == 1 or (file == "-" and sys.stdin.isatty())
-    workers = 1 if one_by_one else None
-    loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
-    loaded, languages = _choose_languages(loaded, source, target, is_of_file=is_document or memory is not None)
-    if only_above is not None and loaded.translator.calibration is None:
-        raise ValueError(f"{model} has no calibration, so its confidence is not known: pellucid calibrate {model}")
+    loaded = load(
+        model,
+        precision,
+        engine,
+        others=others or (),
+        exported=exported,
+        workers=1 if one_by_one else None,
+        device=device,
+    )
+    has_languages = is_document or memory is not None
+    loaded, languages = _choose_languages(loaded, source, target, is_of_file=has_languages)
+    is_calibrated = loaded.translator.calibration is not None
+    if only_above is not None and not is_calibrated:
+        advice = f"pellucid calibrate {model}"
+        raise ValueError(f"{model} has no calibration, so its confidence is not known: {advice}")
+    remembered = None
     if memory is not None:
         from pellucid.decode.translation_memory import TranslationMemory
 
         remembered = TranslationMemory.read(memory, *(languages or ()))
 
     # Grades follow from the log-probabilities, unless speed was asked for.
-    if loaded.translator.calibration is not None and not any(text.startswith("scores") for text in change or ()):
+    if is_calibrated and not any(text.startswith("scores") for text in change or ()):
         search["scores"] = True
-    search |= {"terms": terminology, "translation_memory": remembered, "document": document}
+    search |= {
+        "terms": terminology,
+        "translation_memory": remembered,
+        "document": document,
+    }
     if is_document:
         translate_document(loaded, file, out, languages, search, mark, comments, json)
         return
+
     with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:
         block = 1 if one_by_one else 2048
         stream = loaded.translate_stream(read_sentences(file), block, prefixes=prefixes, **search)
@@ -232,41 +246,71 @@ def _is_document(file: str) -> bool:
     return document_suffix(file) not in (None, ".txt")
 
 
+def _refuse_unfit_options(options: Mapping[str, Any], file: str, is_document: bool) -> None:
+    """Raise ValueError for options that do not go with the kind of this file, or with each other."""
+    from pellucid.localize.documents.formats import COMMENTED_FORMATS, MARKED_FORMATS
+
+    name = file.lower()
+    if options["mark"] and not name.endswith(MARKED_FORMATS):
+        raise ValueError(f"{file} cannot be marked; --mark is for {', '.join(MARKED_FORMATS)}")
+    if options["comments"] and not name.endswith(COMMENTED_FORMATS):
+        formats = ", ".join(COMMENTED_FORMATS)
+        raise ValueError(f"{file} has no comments to translate; --comments is for {formats}")
+    if is_document:
+        _refuse_options_of_lines(options, file)
+    if options["only_above"] is not None and options["json"]:
+        reason = "--json writes the confidence of every line"
+        raise ValueError(f"{reason}; leave out --only-above, or --json")
+
+
 def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
     """Raise ValueError for options that only make sense for a file of lines."""
     from pellucid.localize.documents.formats import DOCUMENT_FORMATS, document_suffix
 
-    of_lines = ("only_above", "prefix", "alignments")
-    used = [f"--{name.replace('_', '-')}" for name in of_lines if options[name] not in (None, False)]
-    if used := used + ["--n-best"] * (options["n_best"] > 1):
+    used = []
+    for name in ("only_above", "prefix", "alignments"):
+        if options[name] not in (None, False):
+            used.append(f"--{name.replace('_', '-')}")
+    if options["n_best"] > 1:
+        used.append("--n-best")
+    if used:
         raise ValueError(f"{file} is a document; {' and '.join(used)}: only for a file of lines")
-    if options["json"] and options["out"] is None:
-        raise ValueError(
-            f"{file} is a document; --json writes its account, so name a file for the translation: --out FILE"
-        )
-    if options["out"] is None and sys.stdout.isatty() and not DOCUMENT_FORMATS[document_suffix(file) or ""].is_text:
-        raise ValueError(f"{file} becomes a document that no terminal shows; name a file for it: --out FILE")
+
+    if options["out"] is not None:
+        return
+    advice = "name a file for the translation: --out FILE"
+    if options["json"]:
+        raise ValueError(f"{file} is a document; --json writes its account, so {advice}")
+    document_format = DOCUMENT_FORMATS[document_suffix(file) or ""]
+    if sys.stdout.isatty() and not document_format.is_text:
+        reason = f"{file} becomes a document that no terminal shows"
+        raise ValueError(f"{reason}; name a file for it: --out FILE")
 
 
 def _choose_languages(
     model: "Model", source: str | None, target: str | None, is_of_file: bool
 ) -> "tuple[Model, tuple[str, str] | None]":
-    """Return the model for the language to write, and both languages of a file, if it has any: named, or the model's.
+    """Return the model for the language to write, and both languages of a file, if it has any.
 
-    Raises ValueError for languages that the model does not translate, and where one is named and a file needs both.
+    They are those that are named, or the model's. Raises ValueError for languages that the model does not translate,
+    and where one is named and a file needs both.
     """
     from pellucid.store.manifest_checks import read_directions, read_languages
 
-    # Both languages may be named for any file, and of a model that does not say its own nothing can be compared.
-    model = set_language(model, target, is_of_file or (source is not None and "languages" not in model.manifest))
+    # Both languages may be named for any file: where a model does not say its own, nothing can be
+    # compared.
+    is_unknown = source is not None and "languages" not in model.manifest
+    model = set_language(model, target, is_of_file or is_unknown)
     if model.is_multilingual and target is not None:
-        if source is not None and (source, target) not in (directions := read_directions(model.manifest)):
+        directions = read_directions(model.manifest)
+        if source is not None and (source, target) not in directions:
             from pellucid.serve.settings import Languages, describe_missing_direction
 
             offered = (Languages(*direction) for direction in directions)
             raise ValueError(describe_missing_direction(offered, source, target))
         if source is None:  # then the manifest says both
             target = None
+
     if not is_of_file:
         return model, None
     if (source is None) != (target is None):

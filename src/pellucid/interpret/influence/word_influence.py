@@ -115,11 +115,9 @@ class _WeighedPairs:
         """Return the indices of the pairs that speak for the choice (sign 1) or against it (-1), strongest first."""
         ranks = mean_ranks(self.states) + mean_ranks(self.gradients)
         # One of the ways is enough, and the other may doubt it.
-        return [
-            i
-            for i in np.argsort(-sign * ranks, kind="stable").tolist()
-            if sign * self.states[i] > 0 or sign * self.gradients[i] > 0
-        ]
+        speaks_so = (sign * self.states > 0) | (sign * self.gradients > 0)
+        strongest_first = np.argsort(-sign * ranks, kind="stable").tolist()
+        return [i for i in strongest_first if speaks_so[i]]
 
 
 def find_word_influence(trace: Trace, store: StateStore, word: str, count: int) -> WordInfluence:
@@ -196,30 +194,30 @@ def _describe_pairs(bundle: Bundle, weighed: _WeighedPairs, indices: Sequence[in
     """Return some of the pairs with their text, place and alignment."""
     tokenizer, store = bundle.tokenizer, weighed.store
     numbers = [weighed.numbers[i] for i in indices]
-    sources, targets = (
-        [side[number].tolist() for number in numbers] for side in (store.pairs.sources, store.pairs.targets)
-    )
-    source_texts, target_texts = map(tokenizer.decode_source, sources), map(tokenizer.decode_target, targets)
-    texts = list(source_texts), list(target_texts)
-    links = align_sentences(bundle.model, tokenizer, sources, targets, *texts)
+    sources = [store.pairs.sources[number].tolist() for number in numbers]
+    targets = [store.pairs.targets[number].tolist() for number in numbers]
+    source_texts = [tokenizer.decode_source(source) for source in sources]
+    target_texts = [tokenizer.decode_target(target) for target in targets]
+    links = align_sentences(bundle.model, tokenizer, sources, targets, source_texts, target_texts)
+
     described = []
-    for i, number, target, pair_links, source_text, target_text in zip(
-        indices, numbers, targets, links, *texts, strict=True
-    ):
-        words = words_without_punctuation(tokenizer.target_pieces(strip_eos(target)), target_text)
+    for place, i in enumerate(indices):
+        number, target_pieces = numbers[place], tokenizer.target_pieces(strip_eos(targets[place]))
+        words = words_without_punctuation(target_pieces, target_texts[place])
         index = weighed.positions[i] - int(store.pairs.targets.starts[number])
         word = next((w for w, aligned in enumerate(words) if index in aligned.pieces), -1)
+        source_words = [source_word for source_word, w in links[place] if w == word]
         files, line = store.place_of(number)
         described.append(
             InfluentialPair(
                 line,
                 files[0],
-                source_text,
-                target_text,
+                source_texts[place],
+                target_texts[place],
                 float(weighed.states[i]),
                 float(weighed.gradients[i]),
                 word,
-                tuple(source_word for source_word, w in pair_links if w == word),
+                tuple(source_words),
             )
         )
     return described
@@ -267,8 +265,8 @@ def choice_state(model: Transformer, choice: PieceChoice) -> Float[Tensor, " D"]
 
 def select_pairs(pairs: EncodedPairs, numbers: Sequence[int]) -> EncodedPairs:
     """Return some of the pairs, in this order, in memory."""
-    sources, targets = (
-        pack_sentences([side[i].tolist() for i in numbers], side.ids.dtype.type)
-        for side in (pairs.sources, pairs.targets)
-    )
-    return EncodedPairs(sources, targets)
+    sides = []
+    for side in (pairs.sources, pairs.targets):
+        sentences = [side[number].tolist() for number in numbers]
+        sides.append(pack_sentences(sentences, side.ids.dtype.type))
+    return EncodedPairs(*sides)

@@ -320,7 +320,9 @@ def scatter_html(coordinates: np.ndarray, labels: Sequence[str], *, title: str, 
     """Return a page with a map of points of two or three numbers and their labels; `says` stands under the title."""
     assert coordinates.shape in ((len(labels), 2), (len(labels), 3))
     # Seven digits are what a float32 has; a position on a map needs fewer.
-    points = [[float(f"{number:.7g}") for number in point] for point in coordinates.tolist()]
+    points = []
+    for point in coordinates.tolist():
+        points.append([float(f"{number:.7g}") for number in point])
     values = {
         "title": escape(title),
         "says": escape(says),

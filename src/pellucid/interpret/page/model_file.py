@@ -37,16 +37,19 @@ def save_model_html(
     opens.
     """
     types = {row["name"]: row["dtype"] for row in manifest["tensors"]}
-    drawn = [
-        html_block("tensor", name, pack_numbers(name, values, types[name]), level=9) for name, values in tensors.items()
-    ]
+    drawn = []
+    for name, values in tensors.items():
+        packed = pack_numbers(name, values, types[name])
+        drawn.append(html_block("tensor", name, packed, level=9))
     # Behind what is drawn: it tells the page that there is a model to come.
-    drawn.append(f'<script type="application/json" id="pellucid-model">{script_json(header)}</script>\n')
-    blocks = [
+    about = script_json(header)
+    drawn.append(f'<script type="application/json" id="pellucid-model">{about}</script>\n')
+
+    blocks = []
+    for name, values in parameters:
         # Level 6: weights are written once and read often, and this saves some 7 %.
-        html_block("parameter", name, _pack_weights(name, values, header["precision"]), level=6)
-        for name, values in parameters
-    ]
+        weights = _pack_weights(name, values, header["precision"])
+        blocks.append(html_block("parameter", name, weights, level=6))
     blocks += [html_block("tokenizer", name, data, level=9) for name, data in tokenizer_files.items()]
     engine = script_text(read_script(ENGINE_PATH))
     # Inert: the page starts a worker with its text.

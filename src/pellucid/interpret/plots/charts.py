@@ -64,16 +64,17 @@ def draw_training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> N
 
 def _draw_curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: str, **style: Any) -> None:
     """Draw one number of the reports as a line, for other models as open points; the legend has the last values."""
-    during, other = (
-        [(row["seconds"] / 60, row[key]) for row in log if key in row and ("model" in row) == of_other_model]
-        for of_other_model in (False, True)
-    )
+    during, other = [], []
+    for row in log:
+        if key in row:
+            points = other if "model" in row else during
+            points.append((row["seconds"] / 60, row[key]))
     if during:
         axes.plot(*zip(*during, strict=True), label=f"{label}: {during[-1][1]:.3g}", **style)
     if other:
-        points = {"markeredgecolor": style["color"], "markerfacecolor": "none", "markersize": 9, "linestyle": "none"}
+        marker = {"markeredgecolor": style["color"], "markerfacecolor": "none", "markersize": 9}
         last = f"{label}, averaged model: {other[-1][1]:.3g}"
-        axes.plot(*zip(*other, strict=True), marker="D", label=last, **points)
+        axes.plot(*zip(*other, strict=True), marker="D", linestyle="none", label=last, **marker)
 
 
 def draw_stress(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
@@ -231,14 +232,17 @@ def draw_probe_panels(panels: Sequence[ProbePanel], path: str | Path) -> None:
     for axes, panel in zip(all_axes, panels, strict=False):
         values = np.array(panel.values)
         draw_matrix(axes, values, low=0.0)
-        heads = [f"{'✓ ' if marked else ''}{head}" for head, marked in zip(panel.heads, panel.wished, strict=True)]
-        names = list(panel.words)
-        ranked_words = [(rank, word) for rank, words in enumerate(panel.ranks, start=1) for word in words]
-        for rank, word in ranked_words:
-            names[word] = f"{names[word]} ({rank})"
+        heads = []
+        for head, marked in zip(panel.heads, panel.wished, strict=True):
+            heads.append(f"✓ {head}" if marked else head)
+        names, ranked_words = list(panel.words), []
+        for rank, words in enumerate(panel.ranks, start=1):
+            for word in words:
+                names[word] = f"{names[word]} ({rank})"
+                ranked_words.append(word)
         name_axes(axes, heads, names, "", "")  # before the colours: it makes the tick labels
         axes.tick_params(labelsize=6)
-        for _, word in ranked_words:
+        for word in ranked_words:
             axes.get_xticklabels()[word].set_color(VERMILION)
         axes.set_title(escape_dollars("\n".join(wrap(panel.title, 46))), fontsize=8)
     for axes in all_axes[len(panels) :]:
@@ -277,7 +281,7 @@ def draw_head_study(
             colour = "black" if pale else "white"
             cost_axes.text(column, row, escape_dollars(word), ha="center", va="center", fontsize=8, color=colour)
 
-    rows = np.array([[np.nan if value is None else value for value in row] for row in similarity], dtype=float)
+    rows = np.array(similarity, dtype=float)  # None becomes NaN
     image = draw_matrix(similarity_axes, rows, low=0.0, high=1.0)
     image.set_cmap(image.cmap.with_extremes(bad="none"))
     firsts = np.cumsum([0, *map(len, importance)])[:-1]  # an attention is named at its first head only

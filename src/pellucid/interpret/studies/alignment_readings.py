@@ -46,7 +46,8 @@ class Reading:
 
     def __str__(self) -> str:
         layers = "all layers" if self.layer is None else f"layer {self.layer}"
-        return f"{self.side} side, {self.kind}, {layers}" + (f", head {self.head}" if self.head is not None else "")
+        head = "" if self.head is None else f", head {self.head}"
+        return f"{self.side} side, {self.kind}, {layers}{head}"
 
 
 DEFAULT_READING = Reading("output", "norms")  # by which translations are aligned, with the links that are mutually best
@@ -101,26 +102,27 @@ def encode_alignment_pairs(
 
     `source_words` and `target_words` are the texts with spaces where their words part, if they part elsewhere.
     """
-    source_ids, target_ids = encode_with_context(tokenizer, sources), tokenizer.encode_target(targets)
+    source_ids = encode_with_context(tokenizer, sources)
+    target_ids = tokenizer.encode_target(targets)
     source_words = source_words or [split_context(source)[1] for source in sources]
-    return [
-        EncodedPair(
-            source,
-            target,
-            # the end token of either side is no part of a word
-            _words_after_context(tokenizer, strip_eos(source), source_text),
-            words_without_punctuation(tokenizer.target_pieces(target[:-1]), target_text),
-        )
-        for source, target, source_text, target_text in zip(
-            source_ids, target_ids, source_words, target_words or targets, strict=True
-        )
-    ]
+    target_words = target_words or targets
+    pairs = []
+    for n, (source, target) in enumerate(zip(source_ids, target_ids, strict=True)):
+        # The end token of either side is no part of a word.
+        words = _words_after_context(tokenizer, strip_eos(source), source_words[n])
+        target_pieces = tokenizer.target_pieces(target[:-1])
+        other_words = words_without_punctuation(target_pieces, target_words[n])
+        pairs.append(EncodedPair(source, target, words, other_words))
+    return pairs
 
 
 def _words_after_context(tokenizer: Tokenizer, source: list[int], text: str) -> list[AlignedWord]:
     start = count_context(source)
-    words = words_without_punctuation(tokenizer.source_pieces(source[start:]), text)
-    return [replace(word, pieces=range(word.pieces.start + start, word.pieces.stop + start)) for word in words]
+    moved = []
+    for word in words_without_punctuation(tokenizer.source_pieces(source[start:]), text):
+        pieces = range(word.pieces.start + start, word.pieces.stop + start)
+        moved.append(replace(word, pieces=pieces))
+    return moved
 
 
 def measure_readings(
@@ -138,7 +140,9 @@ def measure_readings(
     limit = model.config.max_positions
     for number, pair in enumerate(pairs, start=1):
         if (length := max(len(pair.source), len(pair.target))) > limit:
-            raise ValueError(f"line {number} has {length} pieces on a side, this model takes {limit}; leave it out")
+            has = f"line {number} has {length} pieces on a side"
+            raise ValueError(f"{has}, this model takes {limit}; leave it out")
+
     layers, heads = model.config.decoder_layers, model.config.heads
     readings = every_reading(model.config)
     one_each, best, agreed = (torch.zeros(len(readings), n, dtype=torch.long) for n in (3, 3, 2))
@@ -155,24 +159,30 @@ def measure_readings(
             forward, backward = _mark_maxima(every_value, 2), _mark_maxima(every_value, 1)
             agreed[:, 0] += (forward & backward).sum(dim=(1, 2))
             agreed[:, 1] += forward.sum(dim=(1, 2)) + backward.sum(dim=(1, 2))
-            gold = [_link_matrix(links[n] if links else (), pair) for links in (sure, possible)]
+            gold = (
+                _link_matrix(sure[n] if sure else (), pair),
+                _link_matrix(possible[n] if possible else (), pair),
+            )
             one_each += _count_links(forward, *gold)
-            best += _count_links(mark_row_and_column_maxima(reading_strengths(every_value, layers, heads)), *gold)
+            strengths = reading_strengths(every_value, layers, heads)
+            best += _count_links(mark_row_and_column_maxima(strengths), *gold)
         on_progress(len(numbers))
+
     sure_links = sum(map(len, sure or ()))
     means = (norms / max(entries, 1)).tolist()
-    return [
-        ReadingResult(
+    results = []
+    for n, reading in enumerate(readings):
+        in_both, in_either = agreed[n].tolist()
+        is_whole_layer = reading.layer is not None and reading.head is None
+        result = ReadingResult(
             reading,
-            1 - 2 * in_both / max(in_either, 1),
-            None if reading.layer is None or reading.head is not None else means[reading.layer],
-            LinkCounts(*[*one_each_counts, sure_links]),
-            LinkCounts(*[*best_counts, sure_links]),
+            disagreement=1 - 2 * in_both / max(in_either, 1),
+            mean_norm=means[reading.layer] if is_whole_layer else None,
+            best_source_word=LinkCounts(*one_each[n].tolist(), sure_links),
+            mutually_best=LinkCounts(*best[n].tolist(), sure_links),
         )
-        for reading, (in_both, in_either), one_each_counts, best_counts in zip(
-            readings, agreed.tolist(), one_each.tolist(), best.tolist(), strict=True
-        )
-    ]
+        results.append(result)
+    return results
 
 
 def every_reading(config: ModelConfig) -> list[Reading]:
@@ -182,7 +192,8 @@ def every_reading(config: ModelConfig) -> list[Reading]:
         for layer in range(config.decoder_layers):
             # `_measure_every_kind` puts its channels in this order
             readings += [Reading(side, kind, layer) for kind in KINDS]
-            readings += [Reading(side, kind, layer, head) for kind in KINDS for head in range(config.heads)]
+            for kind in KINDS:
+                readings += [Reading(side, kind, layer, head) for head in range(config.heads)]
         readings += [Reading(side, kind) for kind in KINDS]
     return readings
 
@@ -195,13 +206,13 @@ def measure_cross_attention(
     with inference_only(model):
         for numbers in batch_numbers(lengths, model.config):
             batch = [pairs[n] for n in numbers]
-            ids = [pair.source for pair in batch], [pair.target for pair in batch]
-            measured = cross_norms(model, *ids, _measure_every_kind).cpu()
-            yield (
-                numbers,
-                # without the padding that the batch gave the pair
-                [measured[:, i, :, : len(pair.target), : len(pair.source)] for i, pair in enumerate(batch)],
-            )
+            sources, targets = [pair.source for pair in batch], [pair.target for pair in batch]
+            measured = cross_norms(model, sources, targets, _measure_every_kind).cpu()
+            by_pair = []
+            for i, pair in enumerate(batch):
+                # Without the padding that the batch gave the pair.
+                by_pair.append(measured[:, i, :, : len(pair.target), : len(pair.source)])
+            yield numbers, by_pair
 
 
 def _measure_every_kind(
@@ -284,8 +295,7 @@ def default_links(model: Transformer, pairs: Sequence[EncodedPair]) -> Iterator[
     """Yield the links of each pair by which translations are aligned; the model must be in evaluation mode."""
     for start in range(0, len(pairs), PAIRS_AT_ONCE):
         batch = pairs[start : start + PAIRS_AT_ONCE]
-        norms_of_pairs = piece_alignments(model, [pair.source for pair in batch], [pair.target for pair in batch])
-        yield from (
-            link_words(norms, pair.source_words, pair.target_words)
-            for norms, pair in zip(norms_of_pairs, batch, strict=True)
-        )
+        sources, targets = [pair.source for pair in batch], [pair.target for pair in batch]
+        norms_of_pairs = piece_alignments(model, sources, targets)
+        for norms, pair in zip(norms_of_pairs, batch, strict=True):
+            yield link_words(norms, pair.source_words, pair.target_words)

@@ -1,6 +1,6 @@
 """The arrays of a model and the boxes of its picture, read from the live model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
@@ -91,20 +91,22 @@ def read_architecture(model: Transformer) -> _Architecture:
     """Read from the modules and their weights the architecture that `plots.architecture` draws."""
     arrays = list_arrays(model)
     shared = tuple(f"{array.name} is {array.shared_with}" for array in arrays if array.shared_with)
-    encoder, decoder = (
-        (
-            _embedding_box(model, side),
-            *_positions_box(getattr(model, f"{side}_positions")),
-            # neighbouring layers that look alike are drawn once
-            *(EqualLayers(len(list(alike)), *look) for look, alike in groupby(map(_describe_layer, layers))),
-            *_norm_box(norm, "norm"),
-        )
-        for side, layers, norm in (
-            ("source", model.encoder, model.encoder_norm),
-            ("target", model.decoder, model.decoder_norm),
-        )
-    )
-    return _Architecture(encoder, (*decoder, _output_box(model)), count_trained(arrays), shared)
+    encoder = _stack_boxes(model, "source", model.encoder, model.encoder_norm)
+    decoder = _stack_boxes(model, "target", model.decoder, model.decoder_norm)
+    decoder.append(_output_box(model))
+    return _Architecture(tuple(encoder), tuple(decoder), count_trained(arrays), shared)
+
+
+def _stack_boxes(
+    model: Transformer, side: str, layers: Iterable[nn.Module], norm: nn.Module
+) -> list[ArchitectureBox | EqualLayers]:
+    """Return the boxes of a stack from the bottom up: embedding, positions, layers and norm."""
+    boxes: list[ArchitectureBox | EqualLayers] = [_embedding_box(model, side)]
+    boxes += _positions_box(getattr(model, f"{side}_positions"))
+    # Neighbouring layers that look alike are drawn once.
+    for look, alike in groupby(map(_describe_layer, layers)):
+        boxes.append(EqualLayers(len(list(alike)), *look))
+    return boxes + _norm_box(norm, "norm")
 
 
 def _describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...], ...], bool]:
@@ -119,16 +121,17 @@ def _describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...]
         if isinstance(sublayer, Attention):
             # only a decoder layer has cross-attention, and its self-attention is the masked one
             masked = "masked " if name == "self" and hasattr(layer, "cross") else ""
-            title, detail = f"{masked}{name}-attention", f"{sublayer.heads} heads of {sublayer.width}"
+            title = f"{masked}{name}-attention"
+            detail = f"{sublayer.heads} heads of {sublayer.width}"
         else:
             assert isinstance(sublayer, FeedForward)
             # a gated activation halves this width: `inner` then has two rows for each column of `outer`
             inner_width, d_model = sublayer.inner.weight.shape
             activation = getattr(sublayer.activation, "__name__", type(sublayer.activation).__name__)
-            title, detail = (
-                "feed-forward",
-                f"{d_model} → {inner_width} → {sublayer.outer.weight.shape[0]}, {activation}",
-            )
+            outer_width = sublayer.outer.weight.shape[0]
+            title = "feed-forward"
+            detail = f"{d_model} → {inner_width} → {outer_width}, {activation}"
+
         boxes = [ArchitectureBox(title, detail, name, _count_own_parameters(sublayer))]
         norm_first = residual.norm_first
         norm = _norm_box(residual.norm, "norm" if norm_first else "add, norm")

@@ -56,7 +56,10 @@ def attention_kinds(config: ModelConfig) -> dict[str, list[str]]:
     """Group the attentions into encoder and decoder self-attention, and cross-attention from target to source."""
     names = attention_names(config)
     patterns = {"encoder": "encoder.*.self", "decoder": "decoder.*.self", "cross": "decoder.*.cross"}
-    return {kind: [name for name in names if fnmatchcase(name, pattern)] for kind, pattern in patterns.items()}
+    kinds = {}
+    for kind, pattern in patterns.items():
+        kinds[kind] = [name for name in names if fnmatchcase(name, pattern)]
+    return kinds
 
 
 def list_heads(config: ModelConfig, among: str = "all") -> list[Head]:
@@ -86,16 +89,16 @@ def pair_losses(
             full_memory = model.encode(batch.source.ids, silence_watcher(()))
             last, memory = frozenset[Head](), full_memory
             for row, heads in zip(losses, silent, strict=True):
-                silent_in_encoder = frozenset(head for head in heads if head.attention.startswith("encoder."))
-                # the encoder runs anew only where another set of its own heads is silent
+                of_encoder = [head for head in heads if head.attention.startswith("encoder.")]
+                silent_in_encoder = frozenset(of_encoder)
+                # The encoder runs anew only where another set of its own heads is silent.
                 if silent_in_encoder != last:
-                    last = silent_in_encoder
-                    memory = (
-                        model.encode(batch.source.ids, silence_watcher(silent_in_encoder))
-                        if silent_in_encoder
-                        else full_memory
-                    )
-                row[batch.numbers] = batch_losses(model, memory, batch, silence_watcher(heads)).double().cpu().numpy()
+                    last, memory = silent_in_encoder, full_memory
+                    if silent_in_encoder:
+                        watch = silence_watcher(silent_in_encoder)
+                        memory = model.encode(batch.source.ids, watch)
+                batch_loss = batch_losses(model, memory, batch, silence_watcher(heads))
+                row[batch.numbers] = batch_loss.double().cpu().numpy()
                 on_progress()
     return losses
 
@@ -115,17 +118,18 @@ def silence_watcher(heads: Iterable[Head]) -> Edit:
     numbers_of: dict[str, list[int]] = {}
     for head in sorted(heads):
         numbers_of.setdefault(head.attention, []).append(head.number)
-    return Edit({f"{name}.head_output": silence_heads(numbers) for name, numbers in numbers_of.items()})
+    changes = {}
+    for name, numbers in numbers_of.items():
+        changes[f"{name}.head_output"] = silence_heads(numbers)
+    return Edit(changes)
 
 
 def gate_heads(xi: Mapping[str, Float[Tensor, "B H"]]) -> Edit:
     """Return the watcher that multiplies the output of each head by its factor, sentence by sentence."""
-    return Edit(
-        {
-            f"{name}.head_output": lambda z, factors=factors: z * factors[:, :, None, None]
-            for name, factors in xi.items()
-        }
-    )
+    changes = {}
+    for name, factors in xi.items():
+        changes[f"{name}.head_output"] = lambda z, f=factors: z * f[:, :, None, None]
+    return Edit(changes)
 
 
 def loss_change(base: Float[ndarray, " N"], silent: Float[ndarray, " N"], pieces: int) -> LossChange:
@@ -153,9 +157,8 @@ def head_gradients(
             xi = {name: ones.clone().requires_grad_() for name in names}
             watch = gate_heads(xi)
             losses = batch_losses(model, model.encode(batch.source.ids, watch), batch, watch)
-            batch_gradients = torch.autograd.grad(
-                (losses / batch.target_out.not_padding.sum(dim=1)).sum(), list(xi.values())
-            )
+            mean_loss = (losses / batch.target_out.not_padding.sum(dim=1)).sum()
+            batch_gradients = torch.autograd.grad(mean_loss, list(xi.values()))
             gradients[batch.numbers] = torch.cat(batch_gradients, dim=1).double().cpu().numpy()
             on_progress()
     return gradients
@@ -217,11 +220,13 @@ def kept_counts(heads: int, points: int) -> list[int]:
 
 def head_orders(heads: Sequence[Head], by: Mapping[str, Sequence[float]]) -> dict[str, list[Head]]:
     """Order the heads, the first to be kept longest: by each importance, and in a random order to compare with."""
-    orders = {
-        name: [head for _, head in sorted(zip(values, heads, strict=True), key=lambda row: -row[0])]
-        for name, values in by.items()
-    }
-    return {**orders, "random 1": [heads[i] for i in np.random.default_rng(1).permutation(len(heads))]}
+    orders: dict[str, list[Head]] = {}
+    for name, values in by.items():
+        largest_first = sorted(range(len(heads)), key=lambda n: -values[n])
+        orders[name] = [heads[n] for n in largest_first]
+    shuffled = np.random.default_rng(1).permutation(len(heads))
+    orders["random 1"] = [heads[n] for n in shuffled]
+    return orders
 
 
 def silence_in_weights(model: Transformer, heads: Iterable[Head]) -> Transformer:

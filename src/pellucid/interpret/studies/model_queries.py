@@ -117,18 +117,25 @@ def _words_in_file(trace: Trace) -> list[dict[str, Any]]:
     for side in distinct_tables(bundle):
         if side == "output":
             continue  # left to a server: a third map would make the file larger by as much again
-        sentence = (
-            # one shared table serves both sides
-            [*trace.source.ids, *trace.target.ids] if len(distinct_tables(bundle)) == 1 else getattr(trace, side).ids
-        )
+        sentence = getattr(trace, side).ids
+        if len(distinct_tables(bundle)) == 1:  # one shared table serves both sides
+            sentence = [*trace.source.ids, *trace.target.ids]
         table = distinct_table(bundle, side)
         near = neighbours_by_id(table, sentence)
-        neighbour_ids = [neighbour["id"] for neighbours in near.values() for neighbour in neighbours]
-        table_map = word_map(bundle, side, MOST_PIECES_IN_FILE, [*sentence, *neighbour_ids])
-        # The words of the sentence, without the punctuation around them.
-        words = [word for text in getattr(trace, side).text.split() if (word := text.strip(".,;:!?¡¿\"'()[]"))]
-        maps.append({**table_map, "near": near, "similar": cosine_table(table, words) if words else None})
+        shown = list(sentence)
+        for neighbours in near.values():
+            shown += [neighbour["id"] for neighbour in neighbours]
+        table_map = word_map(bundle, side, MOST_PIECES_IN_FILE, shown)
+        words = _bare_words(getattr(trace, side).text)
+        similar = cosine_table(table, words) if words else None
+        maps.append({**table_map, "near": near, "similar": similar})
     return maps
+
+
+def _bare_words(text: str) -> list[str]:
+    """Return the words of a text without the punctuation around them."""
+    words = [word.strip(".,;:!?¡¿\"'()[]") for word in text.split()]
+    return [word for word in words if word]
 
 
 def distinct_tables(bundle: Bundle) -> dict[str, str]:
@@ -188,10 +195,11 @@ def choose_ids(count: int, most: int, with_ids: Iterable[int]) -> np.ndarray:
 
 def neighbours_by_id(table: Embeddings, ids: Sequence[int]) -> dict[str, list[dict[str, Any]]]:
     """Return the nearest pieces to each of these, itself left out, by its id."""
-    return {
-        str(i): _neighbours_as_json(table.neighbours(table.vectors[i], NEIGHBOURS_SHOWN, without=[i]))
-        for i in dict.fromkeys(ids)
-    }
+    neighbours_of = {}
+    for i in dict.fromkeys(ids):
+        neighbours = table.neighbours(table.vectors[i], NEIGHBOURS_SHOWN, without=[i])
+        neighbours_of[str(i)] = _neighbours_as_json(neighbours)
+    return neighbours_of
 
 
 def cosine_table(table: Embeddings, texts: Sequence[str]) -> dict[str, Any]:
@@ -224,6 +232,7 @@ def _analogy_answer(table: Embeddings, question: str, expected: str | None) -> d
     An expected word that has a piece of the question is not looked for, as its pieces are left out: "verdict" says so.
     """
     terms = parse_question(question.split(), table)
+    asked = {i for term in terms for i in term.word.ids}
     expected_word = table.word(expected) if expected else None
     shared = expected_word is not None and not can_be_asked(terms, expected_word)
     analogy = solve_analogy(table, terms, None if shared else expected_word, count=NEIGHBOURS_SHOWN)
@@ -237,7 +246,7 @@ def _analogy_answer(table: Embeddings, question: str, expected: str | None) -> d
         "rank": analogy.rank,
         "rank_with_inputs": analogy.rank_with_inputs,
         # without an expected word nothing was ranked, so the candidates are counted here
-        "candidates": analogy.candidates or len(table.pieces) - len({i for term in terms for i in term.word.ids}),
+        "candidates": analogy.candidates or len(table.pieces) - len(asked),
         "by_chance": analogy.by_chance,
         "verdict": not_sought + analogy.verdict,
     }
@@ -249,10 +258,11 @@ def _word_with_pieces(word: SpelledWord) -> str:
 
 
 def _neighbours_as_json(neighbours: Sequence[Neighbour]) -> list[dict[str, Any]]:
-    return [
-        {"piece": neighbour.piece, "id": neighbour.id, "cosine": _round_significant(neighbour.cosine)}
-        for neighbour in neighbours
-    ]
+    objects = []
+    for neighbour in neighbours:
+        cosine = _round_significant(neighbour.cosine)
+        objects.append({"piece": neighbour.piece, "id": neighbour.id, "cosine": cosine})
+    return objects
 
 
 def _round_numbers(values: Float[np.ndarray, " N"]) -> list[float]:
@@ -283,7 +293,12 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
         # one position a step: the cache knows how many came before
         steps = [model.decode(ids[None], state.memory, cache=state.cache) for ids in decoder_ids.T]
         cached = model.logits(torch.cat(steps, dim=1))[0]
+
     products = record["decoder.0.self.products"][0, 0]
+    rows = []
+    for row in products.double().tolist():
+        # A float32 holds no more than about seven digits.
+        rows.append([float(f"{product:.7g}") for product in row])
     return {
         "size": float(masked.abs().max()),
         "kept": (cached - masked).abs().amax(dim=-1).double().tolist(),
@@ -293,8 +308,7 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
             "section": "decoder.0.self",
             "head": 0,
             "width": model.config.head_width,
-            # a float32 holds no more than about seven digits
-            "rows": [[float(f"{product:.7g}") for product in row] for row in products.double().tolist()],
+            "rows": rows,
         },
     }
 
@@ -305,17 +319,19 @@ def cross_attention_diagonals(trace: Trace) -> dict[str, Any]:
     "written" counts the key of the same number as the piece that a row writes, "read" the key of the same number as the
     piece that the row reads; either is 1 for the identity.
     """
-    names = [name for name in attention_names(trace.config) if name.endswith(".cross")]
-    patterns = {name: torch.from_numpy(trace.values_of(f"{name}.pattern").copy()).double() for name in names}
+    attentions = []
+    for name in attention_names(trace.config):
+        if not name.endswith(".cross"):
+            continue
+        pattern = torch.from_numpy(trace.values_of(f"{name}.pattern").copy()).double()
+        # Row t of a pattern reads target piece t - 1 and writes piece t.
+        written, read = mean_diagonal(pattern, 0).tolist(), mean_diagonal(pattern, -1).tolist()
+        attentions.append({"section": name, "written": written, "read": read})
     return {
         "source": trace.source.text,
         "target": trace.target.text,
         "pieces": [len(trace.source.pieces), len(trace.target.pieces)],
-        # row t of a pattern reads target piece t - 1 and writes piece t
-        "attentions": [
-            {"section": name, "written": mean_diagonal(p, 0).tolist(), "read": mean_diagonal(p, -1).tolist()}
-            for name, p in patterns.items()
-        ],
+        "attentions": attentions,
     }
 
 

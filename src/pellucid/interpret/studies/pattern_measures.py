@@ -109,26 +109,42 @@ def encode_study_pairs(
     first, if those are others. Raises ValueError for unequal numbers of sides and if no pair is left.
     """
     if len(sources) != len(targets):
-        raise ValueError(f"{len(sources):,} sources and {len(targets):,} targets: each source needs its target")
-    source_ids, target_ids = encode_with_context(tokenizer, sources), tokenizer.encode_target(targets)
-    lengths = [(len(a), len(b)) for a, b in zip(source_ids, target_ids, strict=True)]
-    # an end token alone is one id
-    blank = [n for n, pair in enumerate(lengths) if min(pair) < 2]
-    long = [n for n, pair in enumerate(lengths) if min(pair) > 1 and max(pair) > config.max_positions]
-    # the order of the lines stays, so that gold alignments can be found by them
-    lines = sorted({*range(len(lengths))} - {*blank, *long})
-    notes = [
-        f"{len(skipped):,} pairs left out: {why}, the first in line {(numbers or range(len(sources)))[skipped[0]] + 1}"
-        for skipped, why in ((blank, "a side is blank"), (long, f"more than {config.max_positions} pieces"))
-        if skipped
-    ]
+        counts = f"{len(sources):,} sources and {len(targets):,} targets"
+        raise ValueError(f"{counts}: each source needs its target")
+    source_ids = encode_with_context(tokenizer, sources)
+    target_ids = tokenizer.encode_target(targets)
+    blank, long, lines = [], [], []
+    for n, (source, target) in enumerate(zip(source_ids, target_ids, strict=True)):
+        if min(len(source), len(target)) < 2:  # an end token alone is one id
+            blank.append(n)
+        elif max(len(source), len(target)) > config.max_positions:
+            long.append(n)
+        else:
+            lines.append(n)
+
+    notes = []
+    line_numbers = numbers or range(len(sources))
+    too_long = f"more than {config.max_positions} pieces"
+    for skipped, why in ((blank, "a side is blank"), (long, too_long)):
+        if skipped:
+            first = line_numbers[skipped[0]] + 1
+            notes.append(f"{len(skipped):,} pairs left out: {why}, the first in line {first}")
     if not lines:
         raise ValueError(f"no pair to look at: {'; '.join(notes) or 'there is none'}")
-    # a list can be counted here; the text of `counted` may be larger than the memory, so it streams
-    counted_sentences = [source_ids[n] for n in lines] if counted is None else _encode_stream(tokenizer, counted)
+
+    source_sides, target_sides = [], []
+    for n in lines:
+        source_pieces = tokenizer.source_pieces(source_ids[n])
+        target_pieces = tokenizer.target_pieces(target_ids[n])
+        source_sides.append(_with_word_numbers(source_pieces, source_ids[n], sources[n]))
+        target_sides.append(_with_word_numbers(target_pieces, target_ids[n], targets[n]))
+    # A list can be counted here; the text of `counted` may be larger than the memory, so it streams.
+    counted_sentences = [source_ids[n] for n in lines]
+    if counted is not None:
+        counted_sentences = _encode_stream(tokenizer, counted)
     return StudyPairs(
-        [_with_word_numbers(tokenizer.source_pieces(source_ids[n]), source_ids[n], sources[n]) for n in lines],
-        [_with_word_numbers(tokenizer.target_pieces(target_ids[n]), target_ids[n], targets[n]) for n in lines],
+        source_sides,
+        target_sides,
         lines,
         [(sources[n], targets[n]) for n in lines],
         PieceFrequencies.from_sentences(counted_sentences, config.source_vocabulary),
@@ -178,7 +194,10 @@ def batch_numbers(lengths: Mapping[int, int], config: ModelConfig) -> Iterator[l
 def make_study_batch(pairs: StudyPairs, numbers: list[int], device: torch.device) -> StudyBatch:
     """Put these pairs into one rectangle for each side."""
     # teacher forcing: the decoder reads the target one position late
-    decoder_inputs = [([BOS, *ids[:-1]], [-1, *words[:-1]]) for ids, words in (pairs.targets[n] for n in numbers)]
+    decoder_inputs = []
+    for n in numbers:
+        ids, words = pairs.targets[n]
+        decoder_inputs.append(([BOS, *ids[:-1]], [-1, *words[:-1]]))
     return StudyBatch(
         numbers,
         _make_batch_side([pairs.sources[n] for n in numbers], 0, pairs.of_sources, device),

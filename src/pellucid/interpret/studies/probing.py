@@ -134,21 +134,18 @@ class ProbeResult:
         total = len(weights.heads)
         does = "this model does" if weights.mean.wished else "this model does not"
         more = "more than chance explains" if self.beyond_chance else "no more than chance explains"
-        by_norms = (
-            ""
-            if norms.mean.wished == weights.mean.wished
-            else (f"; by norms it {'does' if norms.mean.wished else 'does not'}")
-        )
-        return (
-            f"{does} in the mean of all heads{by_norms}; {weights.count} of {total} heads do, "
-            f"{self.chance * total:.1f} would by chance: {more}"
-        )
+        by_norms = ""
+        if norms.mean.wished != weights.mean.wished:
+            by_norms = f"; by norms it {'does' if norms.mean.wished else 'does not'}"
+        heads = f"{weights.count} of {total} heads do, {self.chance * total:.1f} would by chance"
+        return f"{does} in the mean of all heads{by_norms}; {heads}: {more}"
 
 
 def read_gallery() -> list[Probe]:
     """Read the probes that come with this package."""
     probes = []
-    for table in tomllib.loads(Path(__file__).with_name("probes.toml").read_text(encoding="utf-8"))["probe"]:
+    text = Path(__file__).with_name("probes.toml").read_text(encoding="utf-8")
+    for table in tomllib.loads(text)["probe"]:
         lists = {key: tuple(table.get(key, ())) for key in ("differ", "article")}
         # A rank of one word stands without brackets.
         order = tuple((rank,) if isinstance(rank, str) else tuple(rank) for rank in table.get("order", ()))
@@ -162,10 +159,15 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
     Raises ValueError, naming the probe, for a sentence that is too long for the model, and for a word that has no piece
     of its own.
     """
-    stack, kind = ("decoder", "cross") if probe.where == "cross" else (probe.where, "self")
-    names = [name for name in attention_names(config) if name.startswith(stack) and name.endswith(kind)]
+    stack, kind = (probe.where, "self")
+    if probe.where == "cross":
+        stack, kind = ("decoder", "cross")
+    names = []
+    for name in attention_names(config):
+        if name.startswith(stack) and name.endswith(kind):
+            names.append(name)
     try:
-        # only these tensors: a trace of a large model is much larger whole
+        # Only these tensors: a trace of a large model is much larger whole.
         trace = make_trace(
             probe.sentence,
             target=probe.target,
@@ -175,28 +177,35 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
 
         queries, keys = attention_axes(trace, names[0])
         readers = [queries.find(word) for word in probe.readers]
-        ranks = [[keys.find(word) for word in rank] for rank in probe.order]
+        ranks: list[list[int]] = []
+        for rank in probe.order:
+            ranks.append([keys.find(word) for word in rank])
     except ValueError as error:
         raise ValueError(f"probe {probe.name!r}: {error}") from None
+
     readable = readable_words(attention_mask(trace, names[0]), queries, keys)[readers]
     ordered = [n for rank in ranks for n in rank]
-    if unreadable := [n for n in ordered if not readable[:, n].all()]:
-        raise ValueError(
-            f"probe {probe.name!r}: {probe.word!r} cannot read {keys.groups[unreadable[0]].label!r}, which stands later"
-        )
-    # readers that differ are compared by the words they read most: a head may well rest on a full stop
+    for n in ordered:
+        if not readable[:, n].all():
+            later = f"cannot read {keys.groups[n].label!r}, which stands later"
+            raise ValueError(f"probe {probe.name!r}: {probe.word!r} {later}")
+
+    # Readers that differ are compared by the words they read most: a head may well rest on a full
+    # stop.
     words = [n for n, group in enumerate(keys.groups) if group.kind == "word"]
-    rows = {kind: _reading_shares(trace, names, kind, queries, keys, readers) for kind in KINDS}
-    judged = [judge_heads(kind, shares, ranks, words) for kind, shares in rows.items()]
+    judged = []
+    for kind in KINDS:
+        shares = _reading_shares(trace, names, kind, queries, keys, readers)
+        judged.append(judge_heads(kind, shares, ranks, words))
     sizes = np.array([len(group.positions) for group in keys.groups])
     return ProbeResult(
         probe,
-        [queries.groups[n].label for n in readers],
-        [group.label for group in keys.groups],
-        ranks,
-        judged,
-        chance_of_wish(sizes, ranks, words, len(readers), readable),
-        _word_notes([queries.groups[n] for n in readers] + [keys.groups[n] for n in ordered]),
+        readers=[queries.groups[n].label for n in readers],
+        words=[group.label for group in keys.groups],
+        ranks=ranks,
+        judged=judged,
+        chance=chance_of_wish(sizes, ranks, words, len(readers), readable),
+        notes=_word_notes([queries.groups[n] for n in readers] + [keys.groups[n] for n in ordered]),
     )
 
 
@@ -221,11 +230,10 @@ def judge_heads(
     kind: str, rows: Mapping[str, Float[np.ndarray, "H R W"]], ranks: Sequence[Sequence[int]], words: Sequence[int]
 ) -> JudgedHeads:
     """Judge every head of these attentions, and their mean."""
-    heads = [
-        _judge_head(name, number, shares, ranks, words)
-        for name, shares_of_heads in rows.items()
-        for number, shares in enumerate(shares_of_heads)
-    ]
+    heads = []
+    for name, shares_of_heads in rows.items():
+        for number, shares in enumerate(shares_of_heads):
+            heads.append(_judge_head(name, number, shares, ranks, words))
     mean = np.concatenate(list(rows.values())).mean(axis=0)
     return JudgedHeads(kind, heads, _judge_head("mean of all heads", -1, mean, ranks, words))
 
@@ -236,10 +244,13 @@ def _judge_head(
     wished = bool(does_as_wished(shares[None], ranks, words)[0])
     if ranks:
         [row] = shares
-        margin = min(float(row[more] - row[less]) for a, b in pairwise(ranks) for more in a for less in b)
+        margin = min(float(row[a].min() - row[b].max()) for a, b in pairwise(ranks))
     else:
-        pairs = [(a, b) for a in range(len(shares)) for b in range(a)]
-        margin = float(np.mean([np.abs(shares[a] - shares[b]).sum() / 2 for a, b in pairs]))
+        distances = []
+        for a in range(len(shares)):
+            for b in range(a):
+                distances.append(np.abs(shares[a] - shares[b]).sum() / 2)
+        margin = float(np.mean(distances))
     return ProbedHead(attention, number, wished, margin, shares.tolist())
 
 

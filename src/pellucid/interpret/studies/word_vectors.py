@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -162,14 +163,14 @@ def cut_into_pieces(tokenizer: Tokenizer, text: str, side: str = "source") -> Cu
     """Cut a text as one side of a model's tokenizer does; ValueError for another side than `PIECE_SIDES`."""
     if side not in PIECE_SIDES:
         raise ValueError(f"side is {side!r}, it must be source or target")
-    encode, piece_texts, decode, processor = (
-        getattr(tokenizer, name) for name in (f"encode_{side}", f"{side}_pieces", f"decode_{side}", side)
-    )
-    [ids] = encode([text])
+    processor = getattr(tokenizer, side)
+    [ids] = getattr(tokenizer, f"encode_{side}")([text])
+    pieces = getattr(tokenizer, f"{side}_pieces")(ids)
+    back = getattr(tokenizer, f"decode_{side}")(ids)
     # The text which SentencePiece cuts has ▁ where it has spaces.
     cased = text.lower() if tokenizer.lowercase else text
     normalised = getattr(processor, "model", processor).normalize(cased).replace("▁", " ").strip()
-    return CutText(**vars(make_side(piece_texts(ids), ids, text, normalised)), back=decode(ids))
+    return CutText(**vars(make_side(pieces, ids, text, normalised)), back=back)
 
 
 def count_words_and_pieces(cuts: Sequence[CutText]) -> tuple[int, int, int]:
@@ -204,19 +205,26 @@ def input_vectors(bundle: Bundle, word: str, side: str = "source", at: int = 0) 
     limit = bundle.model.config.max_positions
     if at < 0 or at + len(spelled.ids) > limit:
         raise ValueError(f"{word!r} at position {at} ends beyond this model's positions, 0 to {limit - 1:,}")
-    # recorded from the model's own embedding, not computed beside it
+
+    # Recorded from the model's own embedding, not computed beside it.
     model, record = bundle.model, Record(("embedding", "positions", "input"))
-    embedding, positions = (getattr(model, f"{side}_{name}") for name in ("embedding", "positions"))
+    embedding, positions = getattr(model, f"{side}_embedding"), getattr(model, f"{side}_positions")
     with inference_only(model):
         device = embedding.weight.device
+        ids = torch.tensor([spelled.ids], device=device)
         positions_of_pieces = torch.arange(at, at + len(spelled.ids), device=device)
-        model.embed(torch.tensor([spelled.ids], device=device), positions_of_pieces, embedding, positions, record)
+        model.embed(ids, positions_of_pieces, embedding, positions, record)
     scaled, inputs = (record[name][0].cpu().double().numpy() for name in ("embedding", "input"))
-    # a rotary model or one without positions records no such tensor
-    added = [*record["positions"].cpu().double().numpy()] if "positions" in record else [None] * len(inputs)
-    places = range(at, at + len(inputs))
-    rows = zip(spelled.pieces, spelled.ids, places, scaled, added, inputs, strict=True)
-    return [InputVector(piece, id, n, table.vectors[id], *vectors) for piece, id, n, *vectors in rows]
+    # A rotary model or one without positions records no such tensor.
+    added: Any = [None] * len(inputs)
+    if "positions" in record:
+        added = record["positions"].cpu().double().numpy()
+
+    vectors = []
+    for n, (piece, id) in enumerate(zip(spelled.pieces, spelled.ids, strict=True)):
+        row = table.vectors[id]
+        vectors.append(InputVector(piece, id, at + n, row, scaled[n], added[n], inputs[n]))
+    return vectors
 
 
 @dataclass(frozen=True)
@@ -273,9 +281,10 @@ def parse_question(words: Sequence[str], table: Embeddings) -> tuple[SignedWord,
     signs, texts = signed[0::2], signed[1::2]
     if len(signs) != len(texts) or len(texts) < 2 or not set(signs) <= {"+", "-"} or {"+", "-"} & set(texts):
         raise ValueError(f"{' '.join(words)!r} is no analogy; write it as: king - man + woman")
-    return tuple(
-        SignedWord(1 if sign == "+" else -1, table.word(text)) for sign, text in zip(signs, texts, strict=True)
-    )
+    terms = []
+    for sign, text in zip(signs, texts, strict=True):
+        terms.append(SignedWord(1 if sign == "+" else -1, table.word(text)))
+    return tuple(terms)
 
 
 def solve_analogy(
@@ -294,9 +303,8 @@ def solve_analogy(
     if expected is None:
         return analogy
     if not can_be_asked(terms, expected):
-        raise ValueError(
-            f"{expected.text!r} shares a piece with the question, whose pieces are left out of the answers"
-        )
+        shares = f"{expected.text!r} shares a piece with the question"
+        raise ValueError(f"{shares}, whose pieces are left out of the answers")
     rank, with_inputs = answer_ranks(table, total, expected, inputs)
     # a word of several pieces is no row of the table and is one candidate more
     candidates = len(table.pieces) - len(inputs) + (len(expected.ids) > 1)

@@ -11,7 +11,7 @@ stays empty; nothing moves up.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import fsum
 from typing import Any, Literal
@@ -119,13 +119,21 @@ def account_for_logit(trace: TraceData, step: int, piece: int | None = None, oth
 
 def account_for_every_step(trace: TraceData) -> dict[str, list[Any]]:
     """Account at each step for the piece that was written, and for its difference to the likeliest other piece."""
-    chosen = [LogitQuestion(step.step, step.chosen.id) for step in trace.steps]
-    rivals = [[candidate.id for candidate in step.top if candidate.id != step.chosen.id] for step in trace.steps]
-    # A vocabulary of one piece would have no rival.
-    against = [LogitQuestion(a.step, a.id, ids[0]) for a, ids in zip(chosen, rivals, strict=True) if ids]
+    chosen, against = [], []
+    for step in trace.steps:
+        question = LogitQuestion(step.step, step.chosen.id)
+        rivals = [candidate.id for candidate in step.top if candidate.id != question.id]
+        chosen.append(question)
+        # A vocabulary of one piece would have no rival.
+        against.append(replace(question, other=rivals[0]) if rivals else None)
+
     # All questions go through one backward walk; the answers are then dealt out in the order of the questions.
-    answers = iter(account.as_json() for account in _account_for_trace(trace, [*chosen, *against]))
-    return {"chosen": [next(answers) for _ in chosen], "against": [next(answers) if ids else None for ids in rivals]}
+    asked = [question for question in (*chosen, *against) if question is not None]
+    answers = iter(account.as_json() for account in _account_for_trace(trace, asked))
+    return {
+        "chosen": [next(answers) for _ in chosen],
+        "against": [None if question is None else next(answers) for question in against],
+    }
 
 
 def _account_for_trace(trace: TraceData, questions: Sequence[LogitQuestion]) -> list[LogitAccount]:
@@ -142,7 +150,8 @@ def account_for_logits(
     questions: Sequence[LogitQuestion],
 ) -> list[LogitAccount]:
     """Account for logits from tensors of a run, parameters of its model, and a function that names token ids."""
-    rows, ids = ([getattr(question, name) for question in questions] for name in ("step", "id"))
+    rows = [question.step for question in questions]
+    ids = [question.id for question in questions]
     # Where no other piece is asked about, the piece itself fills its place and is subtracted 0 times.
     other_ids = [question.id if question.other is None else question.other for question in questions]
     subtract = np.array([question.other is not None for question in questions], dtype=np.float64)
@@ -278,18 +287,18 @@ def erase_prefix(
     device = model.output_embedding.weight.device
     is_self = torch.eye(len(target), dtype=torch.bool, device=device)
     # A piece is read one position after the one that wrote it: there its vector is zeroed and its key masked.
-    read_at = [[piece + 1 for piece in group] for group in groups]
+    read_at = []
+    for group in groups:
+        read_at.append([piece + 1 for piece in group])
+    rows = rows_per_batch(model, len(source), len(target))
     changes = []
-    for batch in _erasure_batches(read_at, len(target) + 1, rows_per_batch(model, len(source), len(target))):
+    for batch in _erasure_batches(read_at, len(target) + 1, rows):
         hidden = batch[:, :-1].to(device)  # the last piece is not read by any position
         # A position still reads itself, where nothing is left but its place: there may be nothing else to read.
         unread = hidden[:, None, None, :] & ~is_self
-        edit = Edit(
-            {
-                "decoder.embedding": partial(torch.masked_fill, mask=hidden[:, :, None], value=0.0),
-                "decoder.*.self.scores": partial(torch.masked_fill, mask=unread, value=-torch.inf),
-            }
-        )
+        without_vector = partial(torch.masked_fill, mask=hidden[:, :, None], value=0.0)
+        without_key = partial(torch.masked_fill, mask=unread, value=-torch.inf)
+        edit = Edit({"decoder.embedding": without_vector, "decoder.*.self.scores": without_key})
         # The source is the same for every row, so it is encoded once.
         changes.append(_log_prob_changes(model, [source], target, len(hidden), edit))
     return np.concatenate(changes)
@@ -326,10 +335,10 @@ def _log_prob_changes(
         ids = torch.tensor(target, device=device)
         # A few rows at a time: the logits of all rows, with a vocabulary each, would not fit.
         at_once = max(1, NUMBERS_AT_ONCE // (len(target) * model.config.target_vocabulary))
-        log_probs = torch.cat(
-            [
-                log_probabilities(model.logits(chunk)).gather(2, ids.expand(len(chunk), -1)[:, :, None])[:, :, 0]
-                for chunk in states.split(at_once)
-            ]
-        )
+        chunks = []
+        for chunk in states.split(at_once):
+            ids_of_chunk = ids.expand(len(chunk), -1)[:, :, None]
+            of_vocabulary = log_probabilities(model.logits(chunk))
+            chunks.append(of_vocabulary.gather(2, ids_of_chunk)[:, :, 0])
+        log_probs = torch.cat(chunks)
         return (log_probs[1:] - log_probs[0]).cpu().numpy()

@@ -41,10 +41,19 @@ def rows_to_capture(
         )
     default = ("*",) if max(source, target) <= WHOLE_TRACE_PIECES else _CAPTURED_OF_LONG
     rows, patterns = glossary(config), list(default if keep is None else keep)
-    unused = [pattern for pattern in patterns if not any(fnmatchcase(row.name, pattern) for row in rows)]
+    names = [row.name for row in rows]
+    kept: set[str] = set()
+    unused = []
+    for pattern in patterns:
+        fitting = [name for name in names if fnmatchcase(name, pattern)]
+        kept.update(fitting)
+        if not fitting:
+            unused.append(repr(pattern))
     if unused:
-        raise ValueError(f"{', '.join(map(repr, unused))} fits no tensor of this model; try 'decoder.*.cross.pattern'")
-    rows = [row for row in rows if any(fnmatchcase(row.name, pattern) for pattern in patterns)]
+        advice = "try 'decoder.*.cross.pattern'"
+        raise ValueError(f"{', '.join(unused)} fits no tensor of this model; {advice}")
+
+    rows = [row for row in rows if row.name in kept]
     estimate = tensor_bytes(config, rows, source, target, itemsize)
     if estimate > LARGEST_TRACE:
         raise ValueError(

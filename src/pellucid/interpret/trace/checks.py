@@ -76,7 +76,9 @@ def _check_cached_decoding(run: CapturedRun) -> Check:
     captured = run.tensors["logits"]
     with torch.inference_mode():
         state = ModelState(run.model.encode(run.as_batch(run.source)))
-        states = [run.model.decode(ids[None], state.memory, cache=state.cache) for ids in run.as_batch(run.inputs).T]
+        states = []
+        for ids in run.as_batch(run.inputs).T:
+            states.append(run.model.decode(ids[None], state.memory, cache=state.cache))
         logits = run.model.logits(torch.cat(states, dim=1))[0].cpu().numpy()
     return check_at_most(
         run.rounding,
@@ -99,9 +101,10 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
         f"The largest difference when totals and scores of {len(nodes)} candidates are computed from their parents.",
     )
     steps = 1 + max((node.step for node in tree.nodes), default=-1)
-    misplaced = sum(
-        _count_misplaced([node for node in tree.nodes if node.step == step], tree.width) for step in range(steps)
-    )
+    misplaced = 0
+    for step in range(steps):
+        nodes_of_step = [node for node in tree.nodes if node.step == step]
+        misplaced += _count_misplaced(nodes_of_step, tree.width)
     yield check_at_most(
         0,
         "what was kept and dropped follows from the totals",
@@ -172,20 +175,19 @@ def _rescore_nodes(run: CapturedRun, tree: SearchTree, nodes: Mapping[int, TreeN
             while (parent := path[0].parent) is not None:
                 path.insert(0, nodes[parent])
             ids = [run.inputs[0], *(ancestor.piece_id for ancestor in path[:-1])]
-            log_probs = log_probabilities(run.model.logits(run.model.decode(run.as_batch(ids), memory))[0]).cpu()
+            states = run.model.decode(run.as_batch(ids), memory)
+            log_probs = log_probabilities(run.model.logits(states)[0]).cpu()
             # One pass along a path gives the log-probabilities of every sibling on its way too.
             for position, parent in enumerate([None, *(ancestor.id for ancestor in path[:-1])]):
-                siblings = children[parent]
-                log_prob_of |= {sibling.id: float(log_probs[position, sibling.piece_id]) for sibling in siblings}
+                for sibling in children[parent]:
+                    log_prob_of[sibling.id] = float(log_probs[position, sibling.piece_id])
     return log_prob_of
 
 
 def _check_model_state(run: CapturedRun) -> Iterator[Check]:
     """Check the state of the model, and that its files can be identified."""
-    mode_name, dtype_name = (
-        "the model is in evaluation mode, without dropout",
-        "all numbers have the precision of the model",
-    )
+    mode_name = "the model is in evaluation mode, without dropout"
+    dtype_name = "all numbers have the precision of the model"
     training = sum(module.training for module in run.model.modules())
     yield check_at_most(
         0, mode_name, float(training), "Number of the model's parts in training mode, in which dropout is on."
@@ -200,7 +202,9 @@ def _check_model_state(run: CapturedRun) -> Iterator[Check]:
     if not all(hashes.values()):
         yield from checks_not_made("the model was never saved, so there are no files", hash_name)
         return
-    # A tokenizer may have several files.
-    wrong = sum(not re.fullmatch("[0-9a-f]{64}", sha256) for joined in hashes.values() for sha256 in joined.split(" "))
+    wrong = 0
+    for joined in hashes.values():
+        for sha256 in joined.split(" "):  # a tokenizer may have several files
+            wrong += not re.fullmatch("[0-9a-f]{64}", sha256)
     shortened = "; ".join(f"{file} {joined[:12]}..." for file, joined in hashes.items())
     yield check_at_most(0, hash_name, float(wrong), f"SHA-256: {shortened}")

@@ -132,6 +132,10 @@ class TranslationCase:
         with inference_only(self.model):
             return score_targets(self.model, [self.source] * len(targets), list(targets))
 
+    def score_of(self, log_probs: Sequence[float]) -> float:
+        """Return the score of a translation whose pieces have these log-probabilities."""
+        return fsum(log_probs) / length_divisor(len(log_probs), self.length_penalty)
+
     def measure_effects(self) -> "ErasureEffects":
         """Measure how the translation depends on each source word and on each of its own pieces."""
         run = self.model, self.source, self.target
@@ -141,20 +145,30 @@ class TranslationCase:
         prefix = erase_prefix(*run, [*([piece] for piece in all_target), all_target])
         with inference_only(self.model):
             [norms] = piece_alignments(self.model, [self.source], [self.target])  # (L T S)
-        norms, source_words, target_words = norms.double().numpy(), self.source_words, self.target_words
+        without_eos = slice(len(strip_eos(self.target)))
+        return ErasureEffects(
+            source[:-1],
+            prefix[:-1],
+            whole_source=float(source[-1, without_eos].sum()),
+            whole_prefix=float(prefix[-1, without_eos].sum()),
+            attention=self._word_shares(norms.double().numpy()),
+        )
+
+    def _word_shares(self, norms: Float[ndarray, "L T S"]) -> Float[ndarray, "N W"]:
+        """Return the share of each source word in each target word, in the mean over the layers."""
+        source_words, target_words = self.source_words, self.target_words
         # As in alignments, the source pieces of a word are added up and its target pieces averaged.
         word_norms = np.zeros((len(norms), len(target_words), len(source_words)))
         for j, target_word in enumerate(target_words):
+            rows = norms[:, target_word.start : target_word.stop]
             for i, source_word in enumerate(source_words):
                 if target_word and source_word:  # a word may have no pieces: the mean of none would be NaN
-                    block = norms[:, target_word.start : target_word.stop, source_word.start : source_word.stop]
+                    block = rows[:, :, source_word.start : source_word.stop]
                     word_norms[:, j, i] = block.sum(2).mean(1)
+
         total = word_norms.sum(axis=2, keepdims=True)
-        shares = np.divide(word_norms, total, out=np.zeros_like(word_norms), where=total > 0).mean(axis=0)
-        without_eos = slice(len(strip_eos(self.target)))
-        return ErasureEffects(
-            source[:-1], prefix[:-1], float(source[-1, without_eos].sum()), float(prefix[-1, without_eos].sum()), shares
-        )
+        shares = np.divide(word_norms, total, out=np.zeros_like(word_norms), where=total > 0)
+        return shares.mean(axis=0)
 
 
 def judge_translation(trace: TraceData, reference: str | None = None) -> TranslationVerdict:
@@ -174,14 +188,16 @@ def judge_translation(trace: TraceData, reference: str | None = None) -> Transla
         *find_repetitions(case, effects),
     ]
     findings += add_alarms(case, findings)
+
+    # Nothing that is hidden changes what was written before it.
+    prefix: list[list[float | None]] = []
+    for hidden, row in enumerate(effects.prefix.tolist()):
+        prefix.append([None] * (hidden + 1) + row[hidden + 1 :])
     return TranslationVerdict(
         findings or [_make_fine_finding(case, effects)],
         reference,
         effects.source.tolist(),
-        [
-            [change if later > hidden else None for later, change in enumerate(row)]
-            for hidden, row in enumerate(effects.prefix.tolist())
-        ],
+        prefix,
     )
 
 
@@ -219,9 +235,8 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[_Findi
         return [_Finding("tokens", says, {"pieces": len(ids), "unknown": unknown})]
 
     log_probs, reference_log_probs = case.log_probs(case.target, ids)
-    score, reference_score = (
-        fsum(pieces) / length_divisor(len(pieces), case.length_penalty) for pieces in (log_probs, reference_log_probs)
-    )
+    score = case.score_of(log_probs)
+    reference_score = case.score_of(reference_log_probs)
     numbers = {"score": score, "reference_score": reference_score}
     if case.searched and case.target[-1] != EOS:
         says = (
@@ -239,9 +254,8 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[_Findi
         return [_Finding("search", says, numbers, step=min(step, len(log_probs) - 1))]
     step = _first_difference(case.target, ids)
     if score - reference_score > CLOSE_CALL and step < len(log_probs):
-        piece, reference_piece = (
-            case.tokenizer.target_pieces(target[step : step + 1])[0] for target in (case.target, ids)
-        )
+        [piece] = case.tokenizer.target_pieces(case.target[step : step + 1])
+        [reference_piece] = case.tokenizer.target_pieces(ids[step : step + 1])
         says = (
             f"The model gives the reference the score {reference_score:.2f} and this translation {score:.2f}: no "
             f"wider search would choose the reference. They first differ at piece {step + 1}, where the log p of "
@@ -254,7 +268,10 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[_Findi
 
 def _first_difference(a: Sequence[int], b: Sequence[int]) -> int:
     """Return the first position where two translations differ, which may be the end of one of them."""
-    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    for n, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return n
+    return min(len(a), len(b))
 
 
 def where_search_lost(case: TranslationCase, ids: Sequence[int]) -> tuple[int, str]:
@@ -320,11 +337,12 @@ _KINDS_OF_ALARMS: dict[str, _AlarmKind] = {
 def add_alarms(case: TranslationCase, findings: Sequence[_Finding]) -> list[_Finding]:
     """Return a finding for each alarm that the findings do not tell yet."""
     told = {finding.kind for finding in findings}
-    return [
-        _Finding(_KINDS_OF_ALARMS[name], f"{ALARMS[name][0].upper()}{ALARMS[name][1:]}.", {})
-        for name in case.alarms
-        if _KINDS_OF_ALARMS[name] not in told
-    ]
+    added = []
+    for name in case.alarms:
+        if _KINDS_OF_ALARMS[name] not in told:
+            says = f"{ALARMS[name][0].upper()}{ALARMS[name][1:]}."
+            added.append(_Finding(_KINDS_OF_ALARMS[name], says, {}))
+    return added
 
 
 def find_hallucination(effects: ErasureEffects) -> list[_Finding]:

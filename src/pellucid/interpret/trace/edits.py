@@ -64,11 +64,11 @@ class Edit(Watcher):
 
     def require_used(self) -> None:
         """Raise ValueError, with the nearest name that was seen, if a pattern has fitted no value so far."""
-        problems = [
-            f"{pattern!r} fits nothing that was computed{suggest_nearest(pattern, self._names_seen)}"
-            for pattern in self._edits
-            if not any(fnmatchcase(name, pattern) for name in self._names_seen)
-        ]
+        problems = []
+        for pattern in self._edits:
+            if not any(fnmatchcase(name, pattern) for name in self._names_seen):
+                suggestion = suggest_nearest(pattern, self._names_seen)
+                problems.append(f"{pattern!r} fits nothing that was computed{suggestion}")
         if problems:
             raise ValueError("; ".join(problems))
 
@@ -149,7 +149,11 @@ EditList = Annotated[list[EditSpec], Field(max_length=64)]  # more than a page e
 
 def check_edits(edits: Iterable[EditSpec | Mapping[str, Any]]) -> list[EditSpec]:
     """Return the edits, with mappings turned into edits; ValueError for a mapping that is no edit."""
-    return [read_strictly(EditSpec, dict(edit), "edit") if isinstance(edit, Mapping) else edit for edit in edits]
+    checked = []
+    for edit in edits:
+        is_mapping = isinstance(edit, Mapping)
+        checked.append(read_strictly(EditSpec, dict(edit), "edit") if is_mapping else edit)
+    return checked
 
 
 def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence[int | None]) -> Edit:
@@ -233,9 +237,16 @@ _PARTS_LEFT_OUT: dict[str, Callable[[ModelConfig], dict[str, _TensorChange]]] = 
 def replaced_tensors(edits: Sequence[EditSpec], config: ModelConfig, names: Iterable[str]) -> frozenset[str]:
     """Return the names of those tensors that the edits replace."""
     # Only the names count here, and they do not depend on the words.
-    changes = [change for edit in edits for change in _tensor_changes(edit, config, ()).items()]
-    patterns = [pattern for pattern, change in changes if not isinstance(change, _Keep)]
-    return frozenset(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
+    patterns = []
+    for edit in edits:
+        for pattern, change in _tensor_changes(edit, config, ()).items():
+            if not isinstance(change, _Keep):
+                patterns.append(pattern)
+    replaced = set()
+    for name in names:
+        if any(fnmatchcase(name, pattern) for pattern in patterns):
+            replaced.add(name)
+    return frozenset(replaced)
 
 
 def silence_heads(heads: Sequence[int]) -> _TensorChange:
@@ -269,11 +280,10 @@ def _edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | No
         return [] if edit.text.strip() else ["the prefix is blank; say how the translation begins"]
     if isinstance(edit, Hide):
         word_numbers = sorted({word for word in words if word is not None})
-        return (
-            []
-            if edit.word in word_numbers
-            else [f"word {edit.word} is not in the sentence; {_describe_choices('its words', word_numbers)}"]
-        )
+        if edit.word in word_numbers:
+            return []
+        choices = _describe_choices("its words", word_numbers)
+        return [f"word {edit.word} is not in the sentence; {choices}"]
     if isinstance(edit, Without):
         if edit.part == "scaling" and adds_bias(config.positions):
             positions = f"its positions, {config.positions}, are added to the scores"
@@ -316,25 +326,29 @@ def _pattern_row_problems(edit: Pattern, source: int) -> list[str]:
 
 def attention_names(config: ModelConfig) -> list[str]:
     """Return the names of all attentions: encoder.0.self, ..., decoder.0.self, decoder.0.cross, ..."""
-    encoder_attentions = [f"encoder.{n}.self" for n in range(config.encoder_layers)]
-    return encoder_attentions + [
-        f"decoder.{n}.{sublayer}" for n in range(config.decoder_layers) for sublayer in ("self", "cross")
-    ]
+    names = [f"encoder.{n}.self" for n in range(config.encoder_layers)]
+    for n in range(config.decoder_layers):
+        names += [f"decoder.{n}.self", f"decoder.{n}.cross"]
+    return names
 
 
 def _describe_choices(label: str, choices: Sequence[Any]) -> str:
     """Return a label with all of a few choices, or with the first and last of many."""
     if not choices:
         return f"{label}: none"
-    return f"{label}: {', '.join(map(str, choices))}" if len(choices) < 4 else f"{label}: {choices[0]} to {choices[-1]}"
+    if len(choices) < 4:
+        return f"{label}: {', '.join(map(str, choices))}"
+    return f"{label}: {choices[0]} to {choices[-1]}"
 
 
 def refuse_rows_beyond(edits: Sequence[EditSpec], positions: int) -> None:
     """Raise ValueError for a decoder row that the translation is too short to reach."""
-    problems = [
-        f"row {edit.row} of {edit.attention} is never reached: the translation has {positions} pieces"
-        for edit in edits
-        if isinstance(edit, Pattern) and edit.attention.startswith("decoder") and edit.row >= positions
-    ]
+    problems = []
+    for edit in edits:
+        if not isinstance(edit, Pattern) or not edit.attention.startswith("decoder"):
+            continue
+        if edit.row >= positions:
+            row = f"row {edit.row} of {edit.attention}"
+            problems.append(f"{row} is never reached: the translation has {positions} pieces")
     if problems:
         raise ValueError("; ".join(problems))

@@ -33,6 +33,24 @@ def build_manifest(trace: TraceData) -> dict[str, Any]:
     fixed = {"mode": "eval", "dropout": "off", "capture": trace.facts.run.dtype, "bytes": trace.nbytes}
     size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
     made_by, edited = operations(trace.config), trace.replaced
+
+    # For each letter its meaning, its length, and the pieces along S and T.
+    axes = {}
+    for letter, means in LEGEND.items():
+        if letter == "B":  # a trace is of one sentence
+            continue
+        axes[letter] = {"means": means, "size": size[letter]}
+        if letter in trace.labels:
+            axes[letter]["labels"] = trace.labels[letter]
+    tensors = []
+    for row in glossary(trace.config):
+        is_edited = row.name in edited
+        tensors.append(_tensor_row(trace, row, size, made_by[row.name], is_edited))
+    # The weights, each once, as `named_parameters` has them.
+    parameters = []
+    for name, parameter in trace.model.named_parameters():
+        parameters.append({"name": name, "shape": list(parameter.shape), "captured": True})
+
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -40,21 +58,9 @@ def build_manifest(trace: TraceData) -> dict[str, Any]:
         "model": facts["model"],
         "run": {**facts["run"], **fixed},
         **{key: value for key, value in facts.items() if key not in _FACTS_ELSEWHERE},
-        # For each letter its meaning, its length, and the pieces along S and T. A trace is of one sentence: no B.
-        "axes": {
-            letter: {"means": means, "size": size[letter]}
-            | ({"labels": trace.labels[letter]} if letter in trace.labels else {})
-            for letter, means in LEGEND.items()
-            if letter != "B"
-        },
-        "tensors": [
-            _tensor_row(trace, row, size, made_by[row.name], row.name in edited) for row in glossary(trace.config)
-        ],
-        # The weights, each once, as `named_parameters` has them.
-        "parameters": [
-            {"name": name, "shape": list(parameter.shape), "captured": True}
-            for name, parameter in trace.model.named_parameters()
-        ],
+        "axes": axes,
+        "tensors": tensors,
+        "parameters": parameters,
         "checks": None,
     }
 

@@ -152,17 +152,22 @@ _USER_DEFINED = 4
 def _tokenizer_problems(pieces: PieceModel) -> list[str]:
     """Return the reasons why the page cannot cut text as a SentencePiece model does, in words that follow "it"."""
     # Fields by the numbers of sentencepiece_model.proto: 1 pieces (3 kind), 2 settings of the training.
-    fields = list(_read_fields(pieces.serialized_model_proto()))
-    kinds = {
-        dict(_read_fields(value)).get(3, 1) for number, value in fields if number == 1 and isinstance(value, bytes)
-    }
-    settings = dict(
-        _read_fields(next((value for number, value in fields if number == 2 and isinstance(value, bytes)), b""))
-    )
-    return [
-        *(["has symbols that a user defined"] if _USER_DEFINED in kinds else []),
-        *(["marks the ends of words instead of their beginnings"] if settings.get(24) else []),
-    ]
+    kinds = set()
+    settings: dict[int, int | bytes] = {}
+    for number, value in _read_fields(pieces.serialized_model_proto()):
+        if not isinstance(value, bytes):
+            continue
+        if number == 1:
+            kinds.add(dict(_read_fields(value)).get(3, 1))
+        elif number == 2 and not settings:
+            settings = dict(_read_fields(value))
+
+    problems = []
+    if _USER_DEFINED in kinds:
+        problems.append("has symbols that a user defined")
+    if settings.get(24):
+        problems.append("marks the ends of words instead of their beginnings")
+    return problems
 
 
 def _read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -229,9 +229,11 @@ def check_steps(run: CapturedRun) -> Iterator[Check]:
     if not run.steps:
         yield from checks_not_made("no steps were kept", whole_name, same_name)
         return
-    error = largest_difference(
-        0.0, *(np.array(sum(candidate.prob for candidate in step.top) + step.others - 1.0) for step in run.steps)
-    )
+    distances = []
+    for step in run.steps:
+        total = sum(candidate.prob for candidate in step.top) + step.others
+        distances.append(np.array(total - 1.0))
+    error = largest_difference(0.0, *distances)
     yield check_at_most(1e-6, whole_name, error, f"Largest distance from 1 over {len(run.steps)} steps.")
     if reason := run.why_not_checked("logits"):
         yield from checks_not_made(reason, same_name)

@@ -131,10 +131,9 @@ def _attention_operations(c: ModelConfig, inside: str, x: str) -> Iterator[_Name
     y = "memory" if cross else x
     # Queries and keys of cross-attention stand in different sentences: their distance means nothing.
     turned = c.positions == "rotary" and not cross
-    q, k, v, products, position_bias, scores, allowed, pattern, head_output = (
-        f"{inside}.{last}"
-        for last in ("q", "k", "v", "products", "position_bias", "scores", "allowed", "pattern", "head_output")
-    )
+    q, k, v = f"{inside}.q", f"{inside}.k", f"{inside}.v"
+    products, position_bias, scores = f"{inside}.products", f"{inside}.position_bias", f"{inside}.scores"
+    allowed, pattern, head_output = f"{inside}.allowed", f"{inside}.pattern", f"{inside}.head_output"
     # One weight holds the three projections: rows of all queries, then of all keys, then of all values.
     weight, bias = f"{inside}.qkv.weight", f"{inside}.qkv.bias"
     yield q, Operation("linear", (x,), weight=weight, bias=bias, split=True, turned=turned)
@@ -150,22 +149,17 @@ def _attention_operations(c: ModelConfig, inside: str, x: str) -> Iterator[_Name
     yield allowed, Operation("present" if cross or inside.startswith("encoder") else "causal")
     yield pattern, Operation("softmax", (scores, allowed))
     yield head_output, Operation("mix", (pattern, v))
-    yield (
-        f"{inside}.output",
-        Operation(
-            "linear", (head_output,), weight=f"{inside}.output.weight", bias=f"{inside}.output.bias", merged=True
-        ),
-    )
+    output = f"{inside}.output"
+    weight, bias = f"{output}.weight", f"{output}.bias"
+    yield output, Operation("linear", (head_output,), weight=weight, bias=bias, merged=True)
 
 
 def _feed_forward_operations(c: ModelConfig, inside: str, x: str) -> Iterator[_NamedOperation]:
     inner, active = f"{inside}.inner", f"{inside}.active"
     yield inner, Operation("linear", (x,), weight=f"{inner}.weight", bias=f"{inner}.bias")
     yield active, Operation("activation", (inner,), function=c.activation)
-    yield (
-        f"{inside}.output",
-        Operation("linear", (active,), weight=f"{inside}.outer.weight", bias=f"{inside}.outer.bias"),
-    )
+    weight, bias = f"{inside}.outer.weight", f"{inside}.outer.bias"
+    yield f"{inside}.output", Operation("linear", (active,), weight=weight, bias=bias)
 
 
 def _norm_operation(c: ModelConfig, x: str, name: str) -> Operation:

@@ -81,13 +81,16 @@ def search_translation(
     remarks = []
     if translation.missing_sentences and prepared.is_joined:
         remarks.append(_LOSSY_NOTE)
+
     # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.
-    ids, search = next(
-        (_written_ids(search.hypotheses[0]), search)
-        for search in reversed(observed.searches)
-        if search.hypotheses
-        and translator.tokenizer.target_pieces(_written_ids(search.hypotheses[0])) == translation.pieces
-    )
+    target_pieces = translator.tokenizer.target_pieces
+    searches = [search for search in reversed(observed.searches) if search.hypotheses]
+    for search in searches:
+        ids = _written_ids(search.hypotheses[0])
+        if target_pieces(ids) == translation.pieces:
+            break
+    else:
+        raise AssertionError("the translation is what one of the searches found")
     # A prefix that nobody asked for was chosen by the search, to protect terms or placeholders.
     if search.request.prefix and not (prefix_ids or prefixes):
         remarks.append(_PREFIX_NOTE)
@@ -100,7 +103,7 @@ def search_translation(
         translation.piece_log_probs,
         translation.notes,
         remarks,
-        build_search_tree(search, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
+        build_search_tree(search, config, lambda i: target_pieces([i])[0]),
         translation.alarms,
         translation.grade,
     )
