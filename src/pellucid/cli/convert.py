@@ -41,26 +41,30 @@ def run_convert(
     files: Annotated[
         list[str],
         argument(
-            "IN OUT", "a file of pairs, or a source and a target, a sentence a line; then the same again, to write"
+            "IN OUT",
+            "a file of pairs, or a source and a target, a sentence a line; then the same again, to write",
         ),
     ],
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     places: Annotated[
-        str | None, file_option("also write a line for each pair: kept, or why not, a tab, and its place in IN")
+        str | None,
+        file_option("also write a line for each pair: kept, or why not, a tab, and its place in IN"),
     ] = None,
 ) -> None:
     """Convert pairs from one format into another.
 
-    The ending of a name tells the format: .tmx (translation memory), .xlf and .xliff (XLIFF 1.2 or 2; 1.2 is written),
-    .po, .csv, .tsv, .jsonl (with "source" and "target", or "translation" as Hugging Face has it), .json (an array of
-    such objects), .parquet, and, to read only, .xlsx (the first sheet), .zip (two files NAME.en and NAME.de, as OPUS
-    packs them) and Tatoeba's exports (.tsv). Any other ending is plain text, and each language goes into the file that
-    bears its name: train.es, train.es.txt. All but .xlsx, .zip and .parquet may be compressed: .gz, .xz or .bz2 behind
-    the ending. - is TSV on standard input or output.
+    The ending of a name tells the format: .tmx (translation memory), .xlf and .xliff (XLIFF 1.2 or
+    2; 1.2 is written), .po, .csv, .tsv, .jsonl (with "source" and "target", or "translation" as
+    Hugging Face has it), .json (an array of such objects), .parquet, and, to read only, .xlsx (the
+    first sheet), .zip (two files NAME.en and NAME.de, as OPUS packs them) and Tatoeba's exports
+    (.tsv). Any other ending is plain text, and each language goes into the file that bears its
+    name: train.es, train.es.txt. All but .xlsx, .zip and .parquet may be compressed: .gz, .xz or
+    .bz2 behind the ending. - is TSV on standard input or output.
 
-    What holds no translation is left out and counted, with the first places; inline codes of other programs (tags) are
-    removed from the text, and line feeds inside a sentence become spaces. Files appear when they are complete.
+    What holds no translation is left out and counted, with the first places; inline codes of other
+    programs (tags) are removed from the text, and line feeds inside a sentence become spaces. Files
+    appear when they are complete.
     """
     from pellucid.data.corpus import SkippedPairs, read_valid_units
 
@@ -70,8 +74,14 @@ def run_convert(
         account = opened.enter_context(open_output(places))
         skipped = SkippedPairs(tell=(lambda reason, place: account(f"{reason}\t{place}\n")) if account else None)
         source, target = inputs[0], inputs[1] if len(inputs) == 2 else None
-        units = _KeptUnits(read_valid_units(source, target, sys.maxsize, skipped, sides), source, skipped, account)
-        # The languages are known, and most faults of a file, once the first pair was read: before a file is opened.
+        units = _KeptUnits(
+            read_valid_units(source, target, sys.maxsize, skipped, sides),
+            source,
+            skipped,
+            account,
+        )
+        # The languages are known, and most faults of a file,
+        # once the first pair was read: before a file is opened.
         rows = iter(units)
         rows = chain([next(rows)], rows)
         formats = [_find_output_format(name, sides, source) for name in outputs]
@@ -84,6 +94,7 @@ def run_convert(
                 writes[0](content)
         if not units.kept:
             raise ValueError(f"{outputs[0]} can hold none of the pairs: {skipped}")
+
     names = " and ".join("standard input" if name == "-" else name for name in inputs)
     direction = f" ({sides.source} to {sides.target})" if sides.source and sides.target else ""
     typer.echo(f"{names}{direction}: {units.kept:,} pairs kept, {skipped}", err=True)
@@ -95,7 +106,11 @@ class _KeptUnits:
     """Units that are written, counted after their format had its turn and did not skip them."""
 
     def __init__(
-        self, units: Iterable["Unit"], file: str, skipped: "SkippedPairs", account: Callable[[str], object] | None
+        self,
+        units: Iterable["Unit"],
+        file: str,
+        skipped: "SkippedPairs",
+        account: Callable[[str], object] | None,
     ) -> None:
         self.units, self.file, self.skipped, self.account = units, file, skipped, account
         self.kept = 0
@@ -142,10 +157,16 @@ def _split_names(files: list[str]) -> tuple[list[str], list[str]]:
     return inputs, outputs
 
 
-def _choose_input_sides(inputs: list[str], outputs: list[str], source: str | None, target: str | None) -> "Sides":
+def _choose_input_sides(
+    inputs: list[str],
+    outputs: list[str],
+    source: str | None,
+    target: str | None,
+) -> "Sides":
     """Return the languages to read: those asked for, or those that the names of the files bear.
 
-    Raises ValueError for two files to read whose names bear the languages asked for the other way round.
+    Raises ValueError for two files to read whose names bear the languages asked for the other way
+    round.
     """
     from pellucid.data.formats.units import Sides, languages_of_files, refuse_exchanged_files
 
@@ -169,26 +190,34 @@ def _must_exchange_files(inputs: list[str], outputs: list[str], sides: "Sides") 
     borne = [language_of_file(name) for name in outputs]
 
     def fits(languages: list[str | None]) -> bool:
-        return all(
-            language is None or name is None or may_match(language, name)
-            for language, name in zip(languages, borne, strict=True)
-        )
+        for language, name in zip(languages, borne, strict=True):
+            if language is not None and name is not None and not may_match(language, name):
+                return False
+        return True
 
     if fits(held) or fits(held[::-1]):
         return not fits(held)
-    texts = " and ".join(describe_language(language) if language else "a language without a name" for language in held)
-    names = " and ".join(
-        f"{name} is {describe_language(language)} by its name" if language else f"{name} names no language"
-        for name, language in zip(outputs, borne, strict=True)
-    )
+
+    texts = [describe_language(language) if language else "a language without a name" for language in held]
+    names = []
+    for name, language in zip(outputs, borne, strict=True):
+        if language:
+            names.append(f"{name} is {describe_language(language)} by its name")
+        else:
+            names.append(f"{name} names no language")
+
+    gives = "gives" if len(inputs) == 1 else "give"
     raise ValueError(
-        f"{names}, but {' and '.join(inputs)} {'gives' if len(inputs) == 1 else 'give'} {texts}; name the files after "
-        "the languages that go into them"
+        f"{' and '.join(names)}, but {' and '.join(inputs)} {gives} {' and '.join(texts)}; name the files after the "
+        "languages that go into them"
     )
 
 
 def _find_output_format(name: str, sides: "Sides", source: str) -> "PairFormat | None":
-    """Return the format to write, None for plain text; ValueError for one that cannot be written."""
+    """Return the format to write, None for plain text.
+
+    Raises ValueError for one that cannot be written.
+    """
     from pellucid.data.formats import find_pair_format
 
     output_format = find_pair_format("-.tsv" if name == "-" else name)
@@ -207,7 +236,8 @@ def _find_output_format(name: str, sides: "Sides", source: str) -> "PairFormat |
 def _write_lines_of_both(units: Iterable["Unit"], writes: list[Write]) -> None:
     for number, unit in enumerate(units):
         for write, text in zip(writes, (unit.source, unit.target), strict=True):
-            # A byte order mark would be dropped from the beginning of a file; of two, the text's own stays.
+            # A byte order mark would be dropped from the
+            # beginning of a file; of two, the text's own stays.
             mark = "\ufeff" if number == 0 and text.startswith("\ufeff") else ""
             write(f"{mark}{text}\n".encode())
 
@@ -219,6 +249,7 @@ def _open_compressed(name: str) -> Iterator[Write]:
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()  # what could not be written is told before the pairs are called kept
         return
+
     with atomic_file(name) as write:
         begin = _COMPRESSORS.get(Path(name).suffix.lower())
         if begin is None:

@@ -31,7 +31,10 @@ def search_default(name: str) -> Any:
 
 
 def search_settings(changes: Sequence[str] | None, **options: Any) -> dict[str, Any]:
-    """Return the settings of a search from options and `--set`; ValueError for what no search can have."""
+    """Return the settings of a search from options and `--set`.
+
+    Raises ValueError for what no search can have.
+    """
     from pellucid.config import apply_overrides
     from pellucid.decode.request import SearchConfig
 
@@ -41,7 +44,10 @@ def search_settings(changes: Sequence[str] | None, **options: Any) -> dict[str, 
 
 
 def option(help: str, metavar: str | None = None, *names: str, **limits: Any) -> Any:
-    """Return an option, called as its parameter unless there are `names`; `limits` are `min` and `max`."""
+    """Return an option, called as its parameter unless there are `names`.
+
+    `limits` are `min` and `max`.
+    """
     return typer.Option(*names, metavar=metavar, help=help, **limits)
 
 
@@ -77,10 +83,12 @@ ENGINE = option(
     "auto|torch|ctranslate2",
 )
 DEVICE = option(
-    "device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch", "cpu|cuda"
+    "device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch",
+    "cpu|cuda",
 )
 EXPORTED = option(
-    "translate with this export of the model (`pellucid export --to ctranslate2`), in the precision it has", "DIR"
+    "translate with this export of the model (`pellucid export --to ctranslate2`), in the precision it has",
+    "DIR",
 )
 SOURCE_LANGUAGE = option(
     "language of the sources in a file of pairs, such as en for en and en-US, or the name or number of a column; "
@@ -91,7 +99,9 @@ SOURCE_LANGUAGE = option(
 TARGET_LANGUAGE = option("language or column of the translations", "LANGUAGE", "--to")
 LANGUAGE_TO_WRITE = option("language to write, for a multilingual model", "LANGUAGE", "--to")
 LANGUAGE_OF_TRANSLATIONS = option(
-    "language or column of the translations, and the language to write for a multilingual model", "LANGUAGE", "--to"
+    "language or column of the translations, and the language to write for a multilingual model",
+    "LANGUAGE",
+    "--to",
 )
 SOURCE = file_option("source sentences, one per line, plain or .gz; - is standard input")
 TRANSLATIONS = file_option("their translations, line by line")
@@ -131,7 +141,11 @@ class Command(TyperCommand):
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FAILED, _USERS_MISTAKE, INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141  # the last two, and signals' codes, as in shells
+FAILED = 1
+_USERS_MISTAKE = 2
+# These, and the codes of signals, are as in shells.
+INTERRUPTED = 130
+_PIPE_CLOSED = 141
 # Exit codes of a run that saved everything at a signal.
 SIGNAL_CODES = {"SIGHUP": 129, "SIGINT": INTERRUPTED, "SIGTERM": 143}
 
@@ -160,7 +174,10 @@ def report_errors(command: Function) -> Function:
 
 
 def report_error(error: ValueError | OSError) -> int:
-    """Say on standard error what went wrong, and return the exit code; say nothing where a reader has stopped."""
+    """Say on standard error what went wrong, and return the exit code.
+
+    Say nothing where a reader has stopped.
+    """
     drop_unwritten_output()
     if isinstance(error, BrokenPipeError):  # the reader of our output has stopped, as `head` does
         return _PIPE_CLOSED
@@ -168,7 +185,12 @@ def report_error(error: ValueError | OSError) -> int:
     return FAILED if is_failed_write(error) else _USERS_MISTAKE
 
 
-def _show_warning(message: Warning | str, category: type[Warning], filename: str, *location: Any) -> None:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    *location: Any,
+) -> None:
     """Print a warning: one of ours as its bare message, one of a library as Python shows it."""
     ours = Path(filename).is_relative_to(Path(__file__).parent)
     text = f"pellucid: {message}\n" if ours else warnings.formatwarning(message, category, filename, *location[:1])

@@ -1,6 +1,7 @@
 """Table of the options that commands had in an earlier version, and what to write instead of each."""
 
-# Command, its options that are gone, and what to write instead; {setting} is the option's name with underscores.
+# Command, its options that are gone, and what to write
+# instead; {setting} is the option's name with underscores.
 _ROWS = (
     ("calibrate", "--engine", "leave it out, for all engines give the same text"),
     ("compare", "--batch --length-penalty", "write --set {setting}=VALUE"),
@@ -31,18 +32,38 @@ _ROWS = (
     ("inspect probes", "--each", "write --json, which has every head"),
     ("inspect probes", "--file", "in Python, run_probe takes a Probe of your own"),
     ("inspect project", "--count", "leave it out, or write the words themselves"),
-    ("inspect project", "--method --seed", "leave it out; --json has the vectors for other projections"),
+    (
+        "inspect project",
+        "--method --seed",
+        "leave it out; --json has the vectors for other projections",
+    ),
     ("inspect project", "--plot", "write --html"),
     ("inspect project", "--tsv --vectors", "write --json, which has coordinates and vectors"),
     ("inspect project", "--words", "write the words themselves"),
     ("inspect similar", "--plot", "write --json, which says the same"),
     ("mini", "--force", "remove the file first"),
     ("plan", "--seconds", "leave it out; updates are tried for five seconds"),
-    ("prepare", "--workers", "leave it out; a thread for each processor that the process may use (taskset) is begun"),
-    ("push", "--card-only", "write --card, which writes a file that is not there and uploads nothing"),
+    (
+        "prepare",
+        "--workers",
+        "leave it out; a thread for each processor that the process may use (taskset) is begun",
+    ),
+    (
+        "push",
+        "--card-only",
+        "write --card, which writes a file that is not there and uploads nothing",
+    ),
     ("score", "--batch --precision", "leave it out"),
-    ("serve", "--alternatives --arrival --beam --body --characters", "write --set {setting}=NUMBER"),
-    ("serve", "--connections --each --open-requests --request-terms", "write --set {setting}=NUMBER"),
+    (
+        "serve",
+        "--alternatives --arrival --beam --body --characters",
+        "write --set {setting}=NUMBER",
+    ),
+    (
+        "serve",
+        "--connections --each --open-requests --request-terms",
+        "write --set {setting}=NUMBER",
+    ),
     ("serve", "--seconds --term-characters --texts --trace-bytes", "write --set {setting}=NUMBER"),
     ("serve", "--trace-minutes --traces --waiting", "write --set {setting}=NUMBER"),
     ("serve", "--from --to", "write en:es=MODEL"),
@@ -51,7 +72,11 @@ _ROWS = (
     ("translate", "--method --repetition --seed --temperature", "write --set {setting}=VALUE"),
     ("translate", "--too-long --top-k --top-p", "write --set {setting}=VALUE"),
     ("translate", "--block", "write --set batch=1 to answer each line before the next is read"),
-    ("verify", "--tolerance", "in Python, Model.verify takes it; --json has the largest difference"),
+    (
+        "verify",
+        "--tolerance",
+        "in Python, Model.verify takes it; --json has the largest difference",
+    ),
 )
 
 

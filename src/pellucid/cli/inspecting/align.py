@@ -14,12 +14,27 @@ from pellucid.cli.files import (
     write_report,
 )
 from pellucid.cli.inspecting.study_views import MISSING, Column, column_lines
-from pellucid.cli.options import DOCUMENT, JSON, LANGUAGE_TO_WRITE, MODEL, PLOT, SOURCE, TRANSLATIONS, file_option, flag
+from pellucid.cli.options import (
+    DOCUMENT,
+    JSON,
+    LANGUAGE_TO_WRITE,
+    MODEL,
+    PLOT,
+    SOURCE,
+    TRANSLATIONS,
+    file_option,
+    flag,
+)
 from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.evaluate.alignment_rates import AlignmentRates
-    from pellucid.interpret.studies.alignment_readings import EncodedPair, LinkCounts, Reading, ReadingResult
+    from pellucid.interpret.studies.alignment_readings import (
+        EncodedPair,
+        LinkCounts,
+        Reading,
+        ReadingResult,
+    )
     from pellucid.store.directory import Bundle
 
 ALIGN_EXAMPLES = """\
@@ -44,7 +59,10 @@ def show_alignment(
     ] = None,
     language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     document: Annotated[bool, DOCUMENT] = False,
-    apart: Annotated[bool, flag("--apart", "count punctuation marks as words, as gold links often do")] = False,
+    apart: Annotated[
+        bool,
+        flag("--apart", "count punctuation marks as words, as gold links often do"),
+    ] = False,
     links: Annotated[
         str | None, file_option("write the links into this file, as `translate --alignments` does")
     ] = None,
@@ -53,12 +71,13 @@ def show_alignment(
 ) -> None:
     """Read word alignments from cross-attention in every way.
 
-    On the output side a target word is linked by the rows of the decoder that write it, on the input side by those that
-    read it, one further. "Weights" are the attention, "norms" how far a source piece moves the row. "One each" links
-    each target word with its best source word, as papers do; "mutual" links pairs of words that are each other's best,
-    by shares of both. The layer is chosen without gold links, by how little its two directions disagree. --gold adds
-    alignment error rate (AER, lower is better), precision and recall, in per cent.
-    --plot draws the matrix of the first pair, and the layers.
+    On the output side a target word is linked by the rows of the decoder that write it, on the
+    input side by those that read it, one further. "Weights" are the attention, "norms" how far a
+    source piece moves the row. "One each" links each target word with its best source word, as
+    papers do; "mutual" links pairs of words that are each other's best, by shares of both. The
+    layer is chosen without gold links, by how little its two directions disagree. --gold adds
+    alignment error rate (AER, lower is better), precision and recall, in per cent. --plot draws the
+    matrix of the first pair, and the layers.
     """
     from pellucid.api import load
     from pellucid.decode.translator import inference_only
@@ -84,8 +103,8 @@ def show_alignment(
             gold_links = read_links(read_parallel_lines(gold, source))
             source_words = [text.split() for text in source_texts]
             target_words = [text.split() for text in target_texts]
-            # Gold that counts punctuation as words names words beyond the end: the hint says what
-            # to do.
+            # Gold that counts punctuation as words names
+            # words beyond the end: the hint says what to do.
             hint = "" if apart else APART_HINT
             require_inside(gold_links, source_words, target_words, hint=hint)
 
@@ -94,6 +113,7 @@ def show_alignment(
     sources = loaded.translator.join_document(sources) if document else sources
     pairs = encode_alignment_pairs(bundle.tokenizer, sources, targets, source_texts, target_texts)
     bar = show_progress(range(len(pairs)), len(pairs))
+
     with name_file_in_errors(f"{source} and {target}"):
         results = measure_readings(
             bundle.model,
@@ -103,6 +123,7 @@ def show_alignment(
             # show_progress counts items that are taken from it: take as many as were read.
             lambda number: [next(bar, None) for _ in range(number)],
         )
+
     next(bar, None)  # one more than there are, which closes the bar
 
     if links is not None:
@@ -112,6 +133,7 @@ def show_alignment(
             for pair_links in default_links(bundle.model, pairs):
                 lines.append(" ".join(f"{i}-{j}" for i, j in pair_links))
         write_text_whole(links, "".join(f"{line}\n" for line in lines))
+
     if plot is not None:
         words = source_texts[0].split(), target_texts[0].split()
         first_gold = gold_links.sure[0] if gold_links else None
@@ -157,6 +179,7 @@ def _alignment_objects(
             reading["one_each"] = asdict(_rates_of_links(result.best_source_word))
             reading["mutual"] = asdict(_rates_of_links(result.mutually_best))
         yield reading
+
     # The first two are choices that need no gold; the last is what translations are aligned by.
     names = ("least_disagreement", "largest_norm", "used")
     yield dict(zip(names, map(asdict, (*chosen_readings, DEFAULT_READING)), strict=True))
@@ -179,6 +202,7 @@ def _reading_lines(
         best = [result for result in heads if result.reading.side == side][:HEADS_SHOWN]
         yield from ("", f"best heads, {side} side, by {'AER' if has_gold else 'disagreement'}")
         yield from column_lines(best, columns)
+
     yield ""
 
     results_of = {result.reading: result for result in results}
@@ -191,8 +215,16 @@ def _reading_lines(
         yield f"{why}: {reading}{_describe_error_rates(results_of[reading]) if has_gold else ''}"
 
 
-def reading_error(result: "ReadingResult", links: "LinkCounts", has_gold: bool, missing: float) -> float:
-    """Return the AER of links where there is gold, `missing` if they have none; otherwise the disagreement."""
+def reading_error(
+    result: "ReadingResult",
+    links: "LinkCounts",
+    has_gold: bool,
+    missing: float,
+) -> float:
+    """Return the AER of links where there is gold, `missing` if they have none.
+
+    Without gold, return the disagreement.
+    """
     if not has_gold:
         return result.disagreement
     aer = _rates_of_links(links).aer

@@ -68,14 +68,18 @@ def show_attention(
         ),
     ] = "pattern",
     word: Annotated[
-        str | None, option("show only this word's row, as a sum of vectors; was:2 is the second was", "WORD")
+        str | None,
+        option("show only this word's row, as a sum of vectors; was:2 is the second was", "WORD"),
     ] = None,
     target: Annotated[str | None, TARGET] = None,
     language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     context: Annotated[str, CONTEXT] = "",
     side: Annotated[
         str,
-        option("row of a target word in cross-attention: of the position that writes it, or reads it", "output|input"),
+        option(
+            "row of a target word in cross-attention: of the position that writes it, or reads it",
+            "output|input",
+        ),
     ] = "output",
     pieces: Annotated[bool, flag("--pieces", "show pieces, not words")] = False,
     json: Annotated[bool, JSON] = False,
@@ -83,10 +87,10 @@ def show_attention(
 ) -> None:
     """Show which word reads which, in numbers.
 
-    Each row is a word that reads, each column a word that is read. If a word has several pieces, their columns are
-    added and their rows are averaged, so rows still sum to 1. Scores of pieces do not add up to a score of their word,
-    so products and scores are shown piece by piece. The decoder's self-attention has no cells for words that are not
-    written yet.
+    Each row is a word that reads, each column a word that is read. If a word has several pieces,
+    their columns are added and their rows are averaged, so rows still sum to 1. Scores of pieces do
+    not add up to a score of their word, so products and scores are shown piece by piece. The
+    decoder's self-attention has no cells for words that are not written yet.
     """
     from pellucid.api import load
     from pellucid.interpret.studies import attention_tables
@@ -96,14 +100,19 @@ def show_attention(
     number = _parse_head(head)
     _refuse_options_of_other_views(stage, number, word, plot)
     loaded = load(model, target_language=language)
+
     # A wrong name is reported before the search.
     attention_tables.require_head(loaded.bundle.model.config, where, None)
 
     stack = where.partition(".")[0]
     tensors = ("products", "scores", "pattern", "allowed", "v", "head_output", "output")
     names = [f"{where}.{tensor}" for tensor in tensors]
-    if stage in ("rollout", "distances"):  # both need the self-attention of every layer of the stack
+    if stage in (
+        "rollout",
+        "distances",
+    ):  # both need the self-attention of every layer of the stack
         names = [f"{stack}.*.self.pattern", f"{stack}.*.self.allowed"]
+
     trace = _trace_tensors(loaded, sentence, target, where, names, context)
     heading = _trace_heading_lines(trace, where)
 
@@ -112,7 +121,14 @@ def show_attention(
         write_report(json, distances, [*heading, *_distance_lines(distances)])
         return
     if word is not None:
-        row = attention_tables.attention_row_as_sum(trace, where, word, number, side=side, pieces=pieces)
+        row = attention_tables.attention_row_as_sum(
+            trace,
+            where,
+            word,
+            number,
+            side=side,
+            pieces=pieces,
+        )
         objects = row_objects([row], attention=where, head=number)
         write_report(json, objects, [*heading, *_sum_lines(row, where, number)])
         return
@@ -120,7 +136,15 @@ def show_attention(
     if stage == "rollout":
         table = attention_tables.rollout_table(trace, where, pieces=pieces)
     else:
-        table = attention_tables.attention_table(trace, where, number, stage=stage, side=side, pieces=pieces)
+        table = attention_tables.attention_table(
+            trace,
+            where,
+            number,
+            stage=stage,
+            side=side,
+            pieces=pieces,
+        )
+
     _require_sums_of_one(table)
     if plot:
         _draw_table(table, plot)
@@ -130,7 +154,12 @@ def show_attention(
     write_report(json, [{**vars(table), "texts": texts}], [*heading, *_table_lines(table, pieces)])
 
 
-def _refuse_options_of_other_views(stage: str, head: int | None, word: str | None, plot: str | None) -> None:
+def _refuse_options_of_other_views(
+    stage: str,
+    head: int | None,
+    word: str | None,
+    plot: str | None,
+) -> None:
     """Raise ValueError for an option that does not go with what shall be shown."""
     if word is not None and (plot or stage != "pattern"):
         other = "--plot" if plot else "--stage"
@@ -145,8 +174,8 @@ def _parse_head(head: str) -> int | None:
     """Return the number of a head, or None for the mean of all."""
     if head == "mean":
         return None
-    # isdigit alone lets other scripts' digits pass, and int refuses numbers of thousands of digits
-    # in its own words.
+    # isdigit alone lets other scripts' digits pass, and int
+    # refuses numbers of thousands of digits in its own words.
     if not head.isascii() or not head.isdigit() or len(head) > 6:
         raise ValueError(f"--head is {head!r:.40}, it must be a number, 0 for the first head, or mean")
     return int(head)
@@ -195,7 +224,10 @@ def _table_lines(table: "AttentionTable", pieces: bool) -> Iterator[str]:
 
 
 def _draw_table(table: "AttentionTable", plot: str) -> None:
-    """Draw the table as a heat map with its numbers; entries that cannot exist, which are NaN, stay empty."""
+    """Draw the table as a heat map with its numbers.
+
+    Entries that cannot exist, which are NaN, stay empty.
+    """
     from pellucid.interpret.plots.figure import draw_heat_map
 
     weights = table.stage in ("pattern", "rollout")
@@ -282,7 +314,13 @@ def _trace_tensors(
     forced_target = "" if is_of_encoder else target
     # With a target that the user gave, the line is read whole.
     segment = 1 if target is None else None
-    return loaded.trace(sentence, target=forced_target, keep=names, context=context, segment=segment)
+    return loaded.trace(
+        sentence,
+        target=forced_target,
+        keep=names,
+        context=context,
+        segment=segment,
+    )
 
 
 def _trace_heading_lines(trace: "Trace", where: str) -> list[str]:
@@ -310,6 +348,7 @@ def _format_matrix(
         columns.append(Column(head, lambda row, number=number: format_entry(values[row, number])))
     if sums:
         columns.append(Column("sum", lambda row: np.nansum(values[row]), f".{digits}f"))
+
     lines = list(column_lines(range(len(rows)), columns))
 
     terminal = Terminal.of_stdout()
@@ -317,6 +356,7 @@ def _format_matrix(
     if not terminal.colour or max(map(text_width, lines)) <= terminal.width:
         yield from lines
         return
+
     for name, row in zip(rows, values, strict=True):
         readable = [n for n in range(len(row)) if np.isfinite(row[n])]
         largest = sorted(readable, key=lambda n: -row[n])[:CELLS_SHOWN]
@@ -337,7 +377,10 @@ DIMENSIONS_OF_PRODUCT = 5
 def show_pair(
     model: Annotated[str, MODEL],
     sentence: Annotated[str, SENTENCE],
-    query: Annotated[str, argument("WORD", "word that reads; was:2 is the second was, ▁was a piece")],
+    query: Annotated[
+        str,
+        argument("WORD", "word that reads; was:2 is the second was, ▁was a piece"),
+    ],
     key: Annotated[str, argument("WORD", "word that is read")],
     where: Annotated[str, WHERE] = "encoder.0.self",
     head: Annotated[int, option("head, counted from 0", "N")] = 0,
@@ -347,9 +390,9 @@ def show_pair(
 ) -> None:
     """Show why one word reads another, from q · k.
 
-    The product q · k is taken apart into cosine, lengths and dimensions. It is large when query and key are long and
-    point the same way; it is the sum of one product for each dimension. Divided by sqrt(d_k) it is the score, and
-    softmax over the row makes the weight.
+    The product q · k is taken apart into cosine, lengths and dimensions. It is large when query and
+    key are long and point the same way; it is the sum of one product for each dimension. Divided by
+    sqrt(d_k) it is the score, and softmax over the row makes the weight.
     """
     from pellucid.api import load
     from pellucid.interpret.studies.attention_tables import require_head, take_product_apart
@@ -373,6 +416,7 @@ def _product_lines(pair: "QueryKeyPair") -> Iterator[str]:
     yield f"= q · k              {pair.product:+.4f}"
     yield f"/ sqrt(d_k)          / sqrt({pair.width}) = {pair.width**0.5:.4f}"
     yield f"= score              {pair.score:+.4f}"
+
     # The decoder may not read later positions, so the number of keys depends on the query.
     keys = f"number {pair.rank} of {pair.keys} that may be read"
     even = f"even weights would be {1 / pair.keys:.4f}"
@@ -399,9 +443,9 @@ def show_lens(
 ) -> None:
     """Show what each decoder layer would say, step by step.
 
-    The state after each layer goes through the model's last norm and output embedding as if that layer were the last
-    one; the last row is what the model says. Earlier layers were never trained to be read this way, so take their
-    answers as a hint.
+    The state after each layer goes through the model's last norm and output embedding as if that
+    layer were the last one; the last row is what the model says. Earlier layers were never trained
+    to be read this way, so take their answers as a hint.
     """
     from pellucid.api import load
     from pellucid.interpret.studies.lens import logit_lens, residual_tensors
@@ -416,6 +460,7 @@ def show_lens(
         for step, cell in enumerate(cells):
             pieces = {"reads": lens.inputs[step], "written": lens.written[step]}
             objects.append({"place": layer, "step": step + 1, **pieces, **vars(cell)})
+
     write_report(json, objects, [*_trace_heading_lines(trace, "decoder"), *_lens_lines(lens)])
 
 
@@ -426,6 +471,7 @@ def _lens_lines(lens: "Lens") -> Iterator[str]:
         tops = [row[step].top[0] for row in lens.rows]
         would_write = [f"{top.piece} {top.prob:.2f}" for top in tops]
         columns.append([str(step + 1), reads, piece, *would_write])
+
     heads = ["step", "reads", "writes", *lens.places]
     yield from format_blocks(columns, heads, Terminal.of_stdout().width)
 
@@ -434,6 +480,7 @@ def _lens_lines(lens: "Lens") -> Iterator[str]:
     for layer in lens.places:
         if layer in lens.settled:
             settled.append(f"{lens.settled.count(layer)} from {layer} on")
+
     words = ", ".join(settled) or "none"
     yield ""
     yield f"{len(lens.written)} pieces; what was written is the likeliest for {words}"

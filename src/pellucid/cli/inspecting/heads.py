@@ -68,33 +68,43 @@ def show_heads(
     source: Annotated[str, SOURCE],
     target: Annotated[str, TRANSLATIONS],
     counts: Annotated[
-        str | None, file_option("text to count rare source pieces in; without it, they are counted in --source")
+        str | None,
+        file_option("text to count rare source pieces in; without it, they are counted in --source"),
     ] = None,
     alignments: Annotated[
-        str | None, file_option("gold word alignments (0-0 1-2 ...); without them, the model's own are used")
+        str | None,
+        file_option("gold word alignments (0-0 1-2 ...); without them, the model's own are used"),
     ] = None,
     language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     document: Annotated[bool, DOCUMENT] = False,
-    lines: Annotated[int, option("number of pairs to study, spread evenly over the files; 0: all", min=0)] = 400,
+    lines: Annotated[
+        int,
+        option("number of pairs to study, spread evenly over the files; 0: all", min=0),
+    ] = 400,
     curve: Annotated[
         str, option("measure to draw against heads kept; for bleu, all is translated", "loss|bleu")
     ] = "loss",
     among: Annotated[
         str, option("heads that the curve silences; all others stay", "all|encoder|decoder|cross")
     ] = "all",
-    badges: Annotated[str | None, file_option("write roles and importance of the heads as one JSON object")] = None,
+    badges: Annotated[
+        str | None,
+        file_option("write roles and importance of the heads as one JSON object"),
+    ] = None,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
     """Measure what each head does, and how much it matters.
 
-    For every head of self-attention and cross-attention, show how confident it is, how much weight it gives to special
-    tokens, and whether it reads a neighbour (-1, +1), rare words (R) or aligned words (A). Also show how much the loss
-    grows if the head is silenced, and the gradient of the loss with respect to it. Then show the loss, or with --curve
-    bleu the BLEU, against the number of heads kept, in the order of both kinds of importance and in a random order.
+    For every head of self-attention and cross-attention, show how confident it is, how much weight
+    it gives to special tokens, and whether it reads a neighbour (-1, +1), rare words (R) or aligned
+    words (A). Also show how much the loss grows if the head is silenced, and the gradient of the
+    loss with respect to it. Then show the loss, or with --curve bleu the BLEU, against the number
+    of heads kept, in the order of both kinds of importance and in a random order.
 
-    EOS, the end token of the source, and BOS, the start token of the target, are left out, as queries and as keys; the
-    weight that they get is shown separately, as sink. Loss is in nats per piece, with teacher forcing.
+    EOS, the end token of the source, and BOS, the start token of the target, are left out, as
+    queries and as keys; the weight that they get is shown separately, as sink. Loss is in nats per
+    piece, with teacher forcing.
     """
     from pellucid.api import load
     from pellucid.interpret.studies.head_studies import badges_object
@@ -104,10 +114,11 @@ def show_heads(
     if curve not in CURVES:
         choices = ", ".join(CURVES)
         raise ValueError(f"--curve {curve!r} cannot be drawn; choose one of {choices}")
+
     require_writable(plot, FIGURES)
     require_writable(badges)
-    # Missing files are found now, not after minutes of measuring; "-" stands for a file that was
-    # not named.
+    # Missing files are found now, not after minutes of
+    # measuring; "-" stands for a file that was not named.
     for path in (counts, alignments):
         require_file(path or "-")
 
@@ -117,6 +128,7 @@ def show_heads(
     loaded = load(model, engine="torch", target_language=language)
     bundle = loaded.bundle
     sources = loaded.translator.join_document(sources) if document else sources
+
     # Refuses what is no kind of heads before anything is measured.
     list_heads(bundle.model.config, among)
     with name_file_in_errors(f"{source} and {target}"):
@@ -139,6 +151,7 @@ def show_heads(
         from pellucid.interpret.plots.charts import draw_head_study
 
         save_figure(plot, lambda path: draw_head_study(**report.figure(), path=path))
+
     write_report(json, head_objects(report), head_report_lines(report))
 
 
@@ -161,14 +174,16 @@ def _measure_heads(
 
     orders = measured.orders(config, among)
     counts_kept = importance.kept_counts(len(importance.list_heads(config, among)), POINTS)
-    # Loss advances with each batch; BLEU needs all translations of a point, and advances with each
-    # point.
+    # Loss advances with each batch; BLEU needs all
+    # translations of a point, and advances with each point.
     points = len(orders) * len(counts_kept)
+
     with measurement_bar("curve", points * (steps if curve == "loss" else 1)) as advance:
         if curve == "loss":
             curves = study.loss_curves(transformer, pairs, orders, counts_kept, advance)
         else:
             curves = _bleu_curves(bundle, pairs, orders, counts_kept, advance)
+
     return HeadReport(
         patterns=patterns,
         importance=measured,
@@ -238,12 +253,16 @@ def _bleu_curves(
             values.append(scores[silent])
             advance()
         curves.append(ScoreCurve(name, list(counts), values))
+
     return curves
 
 
 @dataclass(frozen=True)
 class HeadReport:
-    """Everything a study of heads found; `gold` says whether alignments were given or are the model's own."""
+    """Everything a study of heads found.
+
+    `gold` says whether alignments were given or are the model's own.
+    """
 
     patterns: "HeadStudy"
     importance: "HeadImportance"
@@ -268,6 +287,7 @@ class HeadReport:
             costs.setdefault(head.attention, []).append(change.value)
             mark = ",".join(badge.mark for badge in self.badges[head])
             marks.setdefault(head.attention, []).append(mark)
+
         return {
             "attentions": list(costs),
             "importance": list(costs.values()),
@@ -332,6 +352,7 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
     encoder = [p for p in report.patterns.heads if p.head.attention.startswith("encoder.")]
     if not any(pattern.rarest.queries for pattern in encoder):
         yield NO_RARE_PIECES
+
     yield ""
 
     yield from _relation_lines(report)
@@ -402,6 +423,7 @@ def _relation_lines(report: HeadReport) -> Iterator[str]:
         head = candidate.shares.index(share)  # the first of equally good heads
         if candidate.relation not in best or share > best[candidate.relation].share:
             best[candidate.relation] = BestHead(candidate, head, share)
+
     if not best:
         return
     links = "gold alignments" if report.gold else "alignments that this model makes itself"
@@ -442,6 +464,7 @@ def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
         "rules": RULES,
         "notes": list(report.notes),
     }
+
     for row in head_rows(report):
         measures = asdict(row.pattern)
         del measures["head"]
@@ -455,6 +478,7 @@ def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
             "normalised": row.normalised,
             "roles": [asdict(badge) for badge in row.badges],
         }
+
     for relation in report.patterns.aligned:
         yield {"kind": "aligned", **asdict(relation)}
     for curve in report.curves:

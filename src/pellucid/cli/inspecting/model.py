@@ -55,9 +55,9 @@ def show_model(
 ) -> None:
     """List the modules of a model, with their shapes.
 
-    Show every module with its shapes, whether training changes it, and which arrays are shared. A layer with the shapes
-    of the one before is left out; --json has them all. All of this, and the picture that --plot draws, is read from the
-    loaded weights.
+    Show every module with its shapes, whether training changes it, and which arrays are shared. A
+    layer with the shapes of the one before is left out; --json has them all. All of this, and the
+    picture that --plot draws, is read from the loaded weights.
     """
     from pellucid.interpret.studies.anatomy import (
         count_fixed,
@@ -85,7 +85,10 @@ def show_model(
 
 
 def _array_state(array: "Array") -> str:
-    """Return whether an array is trained; a shared one counts where it stands first, and says where."""
+    """Return whether an array is trained.
+
+    A shared one counts where it stands first, and says where.
+    """
     if array.shared_with:
         return f"is {array.shared_with}"
     return "trained" if array.trained else "fixed"
@@ -145,6 +148,7 @@ def _leave_out_repeats(arrays: "Sequence[Array]") -> "tuple[list[Array], list[st
             sentences.append(f"{layers[0]} has the shapes of {name}")
         else:
             sentences.append(f"{layers[0]} to {layers[-1]} have the shapes of {name}")
+
     return shown, sentences
 
 
@@ -167,15 +171,21 @@ DIMENSIONS_SHOWN = 6
 
 def show_positions(
     model: Annotated[str, MODEL],
-    text: Annotated[str | None, option("show the positions of this text's pieces, not the first 64", "TEXT")] = None,
-    side: Annotated[str, option("positions of the encoder or of the decoder", "source|target")] = "source",
+    text: Annotated[
+        str | None,
+        option("show the positions of this text's pieces, not the first 64", "TEXT"),
+    ] = None,
+    side: Annotated[
+        str,
+        option("positions of the encoder or of the decoder", "source|target"),
+    ] = "source",
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
     """Show the position vectors and how they differ.
 
-    Show the table, its wavelengths and the similarity of positions; then, compared with the paper's formula, the table
-    that results if code doubles the exponent by mistake, as in an article.
+    Show the table, its wavelengths and the similarity of positions; then, compared with the paper's
+    formula, the table that results if code doubles the exponent by mistake, as in an article.
     """
     from pellucid.interpret.studies.position_tables import (
         compare_with_wrong_table,
@@ -199,8 +209,9 @@ def show_positions(
     width = table.values.shape[1]
     # Learned positions have no wavelengths.
     waves = wavelengths(width) if table.kind in ("sinusoidal", "rotary") else None
-    # At the paper's width and at this model's; sines and cosines come in pairs, which an odd
-    # width cannot hold.
+
+    # At the paper's width and at this model's; sines and
+    # cosines come in pairs, which an odd width cannot hold.
     widths = dict.fromkeys((PAPER_D_MODEL, width))
     comparisons = [compare_with_wrong_table(d_model) for d_model in widths if d_model % 2 == 0]
 
@@ -227,6 +238,7 @@ def show_positions(
     if waves is not None:
         shortest = f"{waves[0]:.2f} positions (dims 0, 1)"
         lines += ["", f"wavelengths: {shortest} to {waves[-1]:,.0f} (the last two)"]
+
     lines += ["", _distance_line(table)]
     for comparison in comparisons:
         lines += _wrong_lines(comparison)
@@ -283,20 +295,25 @@ STEP_EXAMPLES = """\
 
 
 def show_step(
-    directory: Annotated[str, argument("RUN", "directory of a run, whose newest checkpoint is read; or a checkpoint")],
+    directory: Annotated[
+        str,
+        argument("RUN", "directory of a run, whose newest checkpoint is read; or a checkpoint"),
+    ],
     tensor: Annotated[
-        str, option("a matrix of a layer, by its name (`pellucid inspect model` lists them)", "NAME")
+        str,
+        option("a matrix of a layer, by its name (`pellucid inspect model` lists them)", "NAME"),
     ] = "decoder.0.ffn.outer.weight",
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
     """Show how strong the optimizer's step is in each direction of a matrix.
 
-    A matrix turns directions of its input into directions of its output, each with a strength, its singular value. The
-    running mean of the gradients is strong in few directions, and so are Adam's steps; Muon's step is about equally
-    strong in all. Show both for a matrix of a run that was trained: the median strength as a share of the largest, and
-    how many of the directions make nine tenths of the sum of squares. A matrix that holds a projection for each head
-    has a row for each. --plot draws all strengths.
+    A matrix turns directions of its input into directions of its output, each with a strength, its
+    singular value. The running mean of the gradients is strong in few directions, and so are Adam's
+    steps; Muon's step is about equally strong in all. Show both for a matrix of a run that was
+    trained: the median strength as a share of the largest, and how many of the directions make nine
+    tenths of the sum of squares. A matrix that holds a projection for each head has a row for each.
+    --plot draws all strengths.
     """
     from pellucid.training.step_strengths import measure_step_strengths
 
@@ -345,16 +362,20 @@ def show_lengths(
     model: Annotated[str, MODEL],
     source: Annotated[str, SOURCE],
     target: Annotated[str, TRANSLATIONS],
-    join: Annotated[int, option("also join up to N neighbouring lines, to get longer ones", "N")] = 1,
+    join: Annotated[
+        int,
+        option("also join up to N neighbouring lines, to get longer ones", "N"),
+    ] = 1,
     language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
     """Measure loss and chrF by the length of the source.
 
-    See whether the model stays good beyond the longest source it was trained on. Lines are translated whole, however
-    long they are, by greedy search; `pellucid translate` would split them at sentence ends. A model that was trained
-    with data.context reads each line alone here, without the sentence before.
+    See whether the model stays good beyond the longest source it was trained on. Lines are
+    translated whole, however long they are, by greedy search; `pellucid translate` would split them
+    at sentence ends. A model that was trained with data.context reads each line alone here, without
+    the sentence before.
     """
     from pellucid.api import load
     from pellucid.evaluate.scores import make_metric
@@ -367,7 +388,9 @@ def show_lengths(
     source_lines, target_lines = join_lines(sources, join), join_lines(references, join)
     loaded = load(model, target_language=language)
     trained = loaded.manifest.get("longest_source")
-    # An entry that is missing or None says that nobody knows, as after training on from such a model.
+
+    # An entry that is missing or None says that nobody
+    # knows, as after training on from such a model.
     longest = trained if isinstance(trained, int) else None
     chrf = make_metric("chrf", loaded.lowercase)
     with name_file_in_errors(f"{source} and {target}"):
@@ -410,7 +433,10 @@ LENGTH_COLUMNS: "Sequence[Column[LengthBucket]]" = (
 def _measure_sentences(
     loaded: "Model", sources: Sequence[str], references: Sequence[str]
 ) -> "tuple[list[MeasuredSentence], int]":
-    """Measure each line that the model can take; return the measurements and the number of lines it cannot take."""
+    """Measure each line that the model can take.
+
+    Return the measurements and the number of lines it cannot take.
+    """
     from pellucid.interpret.studies.lengths import MeasuredSentence
 
     tokenizer, limit = loaded.bundle.tokenizer, loaded.translator.lengths.longest
@@ -439,5 +465,6 @@ def _measure_sentences(
             reference=references[n],
         )
         measured.append(sentence)
+
     written = sum(bool(line.strip()) for line in sources)
     return measured, written - len(fits)

@@ -23,17 +23,21 @@ PROBES_EXAMPLES = """\
 
 def show_probes(
     model: Annotated[str, MODEL],
-    names: Annotated[list[str] | None, argument("[NAME...]", "probes to run; default: all of them")] = None,
+    names: Annotated[
+        list[str] | None,
+        argument("[NAME...]", "probes to run; default: all of them"),
+    ] = None,
     language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
     """Compare what attention does with what articles say.
 
-    Each probe is a sentence, a word that reads, and the order in which it should read other words. The command counts
-    the heads that do so, by weights and by norms (weight times |v W_O|, how far a word moves the row). It also shows
-    how many would do so by chance; a word of several pieces is read more by chance. --json has every head. A model
-    whose attention reads in other ways may translate just as well.
+    Each probe is a sentence, a word that reads, and the order in which it should read other words.
+    The command counts the heads that do so, by weights and by norms (weight times |v W_O|, how far
+    a word moves the row). It also shows how many would do so by chance; a word of several pieces is
+    read more by chance. --json has every head. A model whose attention reads in other ways may
+    translate just as well.
     """
     from pellucid.api import load
     from pellucid.interpret.studies.probing import read_gallery, run_probe
@@ -42,6 +46,7 @@ def show_probes(
     probes = _choose_probes(read_gallery(), names or [])
     loaded = load(model, target_language=language)
     config = loaded.bundle.model.config
+
     results: list[ProbeResult] = []
     left_out: list[str] = []
     for probe in probes:
@@ -51,6 +56,7 @@ def show_probes(
             if names:  # the user asked for just this one; of the gallery the others are still run
                 raise
             left_out.append(f"left out: {error}")
+
     if not results:
         raise ValueError("; ".join(left_out))
     for line in left_out:
@@ -154,8 +160,8 @@ def _column_heads(result: "ProbeResult") -> list[str]:
 
 def _head_values(result: "ProbeResult", head: "ProbedHead") -> list[float]:
     """Return the numbers of an attention head for the columns of `_column_heads`."""
-    # A probe with an order has one reader, so its row is the only one; one with `differ` has no
-    # order.
+    # A probe with an order has one reader, so its row
+    # is the only one; one with `differ` has no order.
     return [head.shares[0][n] for n in result.ordered_words] or [head.margin]
 
 
@@ -209,6 +215,7 @@ def _result_as_object(result: "ProbeResult") -> dict[str, Any]:
             "best": judged.best_head,
             "heads": judged.heads,
         }
+
     return {
         "probe": result.probe,
         "wish": result.probe.wish,
@@ -238,4 +245,5 @@ def _draw_probes(results: "Sequence[ProbeResult]", plot: str) -> None:
         wished = [head.wished for head in weights.heads]
         panel = ProbePanel(result.probe.wish, rows, result.words, values, wished, result.ranks)
         panels.append(panel)
+
     save_figure(plot, draw_probe_panels, panels)

@@ -44,7 +44,11 @@ def column_rows(rows: Iterable[Row], columns: Sequence[Column[Row]]) -> list[lis
     return cells
 
 
-def column_lines(rows: Iterable[Row], columns: Sequence[Column[Row]], indent: str = "") -> Iterator[str]:
+def column_lines(
+    rows: Iterable[Row],
+    columns: Sequence[Column[Row]],
+    indent: str = "",
+) -> Iterator[str]:
     """Yield a line of heads and a line for each row, in aligned columns."""
     yield from table_lines(column_rows(rows, columns), column_sides(columns), indent)
 

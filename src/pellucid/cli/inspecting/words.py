@@ -48,14 +48,16 @@ def show_tokens(
     model: Annotated[str, MODEL],
     text: Annotated[str, argument("TEXT", "text to cut; - is standard input, line by line")],
     side: Annotated[
-        str, option("tokenizer of a model: the one for its source, or for its target", "source|target")
+        str,
+        option("tokenizer of a model: the one for its source, or for its target", "source|target"),
     ] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Cut a text into pieces and ids, and put it together again.
 
-    Show the normalised text, if it differs; its pieces (▁ is a space), with the id and the word of each; and the text
-    that the ids give when they are put together. Words of many pieces and characters that no piece covers are noted.
+    Show the normalised text, if it differs; its pieces (▁ is a space), with the id and the word of
+    each; and the text that the ids give when they are put together. Words of many pieces and
+    characters that no piece covers are noted.
     """
     from pellucid.interpret.studies.word_vectors import count_words_and_pieces, cut_into_pieces
     from pellucid.store.directory import load_bundle
@@ -115,17 +117,28 @@ EMBEDDING_EXAMPLES = """\
 
 def show_embedding(
     model: Annotated[str, MODEL],
-    word: Annotated[str, argument("WORD", "a word, or a piece as the vocabulary writes it (▁blue)")],
+    word: Annotated[
+        str,
+        argument("WORD", "a word, or a piece as the vocabulary writes it (▁blue)"),
+    ],
     at: Annotated[
-        int | None, option("also show the scaled vector, the vector of position N (from 0), and their sum", "N")
+        int | None,
+        option(
+            "also show the scaled vector, the vector of position N (from 0), and their sum",
+            "N",
+        ),
     ] = None,
-    side: Annotated[str, option("embedding of the encoder or of the decoder", "source|target")] = "source",
+    side: Annotated[
+        str,
+        option("embedding of the encoder or of the decoder", "source|target"),
+    ] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show all numbers of a word's embedding.
 
-    Show the row of the table, its length, and what becomes of it before the first layer: times sqrt(d_model), plus the
-    vector of its position. If a word has several pieces, each piece is shown.
+    Show the row of the table, its length, and what becomes of it before the first layer: times
+    sqrt(d_model), plus the vector of its position. If a word has several pieces, each piece is
+    shown.
     """
     from pellucid.interpret.studies.word_vectors import input_vectors
     from pellucid.store.directory import load_bundle
@@ -139,6 +152,7 @@ def show_embedding(
             for name in ("at", "position", "input"):
                 del numbers[name]
         objects.append(numbers)
+
     write_report(json, objects, _embedding_lines(word, vectors, at is not None))
 
 
@@ -146,11 +160,16 @@ def _vector_length(vector: "np.ndarray") -> float:
     return float((vector @ vector) ** 0.5)
 
 
-def _embedding_lines(word: str, vectors: "Sequence[InputVector]", with_position: bool) -> Iterator[str]:
+def _embedding_lines(
+    word: str,
+    vectors: "Sequence[InputVector]",
+    with_position: bool,
+) -> Iterator[str]:
     """Yield the numbers of each piece: row, scaled row and, with a position, the first layer's input."""
     if len(vectors) > 1:
         pieces = " ".join(vector.piece for vector in vectors)
         yield f"{word} is cut into {len(vectors)} pieces: {pieces}"
+
     for number, vector in enumerate(vectors):
         if number or len(vectors) > 1:
             yield ""
@@ -174,6 +193,7 @@ def _position_grids(vector: "InputVector") -> Iterator[str]:
     else:
         yield f"position {vector.at}: length {_vector_length(vector.position):.4f}"
         yield from _number_grid(vector.position)
+
     yield ""
 
     yield f"what the first layer reads: length {_vector_length(vector.input):.4f}"
@@ -191,6 +211,7 @@ def _number_grid(vector: "np.ndarray") -> Iterator[str]:
         # The last line is filled up with empty cells, for a table needs equal rows.
         missing = [""] * (columns - len(numbers))
         rows.append([str(first), *numbers, *missing])
+
     yield from (f"  {line}" for line in format_table(rows, "r" * (columns + 1)))
 
 
@@ -207,9 +228,9 @@ def show_similarity(
 ) -> None:
     """Measure how similar the vectors of words are.
 
-    Show cosines of embeddings: 1 is the same direction, 0 none in common. A word of several pieces is the mean of their
-    vectors. Compare with the last lines: the cosine of two pieces of this vocabulary on average, and how far above or
-    below it each pair of up to five words is.
+    Show cosines of embeddings: 1 is the same direction, 0 none in common. A word of several pieces
+    is the mean of their vectors. Compare with the last lines: the cosine of two pieces of this
+    vocabulary on average, and how far above or below it each pair of up to five words is.
     """
     table = _load_table(model, side)
     spelled_words = table.words(words)
@@ -228,6 +249,7 @@ def show_similarity(
         above = (cosines[a, b] - chance.mean) / max(chance.deviation, 1e-12)
         place = f"{abs(above):.1f} deviations {'above' if above >= 0 else 'below'} the average"
         lines.append(f"{words[a]} and {words[b]}: {cosines[a, b]:.3f}, {place}")
+
     study = {"side": side, "words": spelled_words, "cosines": cosines, "chance": chance}
     write_report(json, [study], lines)
 
@@ -259,7 +281,8 @@ def show_neighbours(
 ) -> None:
     """Find the pieces whose vectors are most similar to a word's.
 
-    All pieces of the embedding matrix are compared by cosine; the pieces of the word itself are left out.
+    All pieces of the embedding matrix are compared by cosine; the pieces of the word itself are
+    left out.
     """
     table = _load_table(model, side)
     lines: list[str] = []
@@ -267,8 +290,13 @@ def show_neighbours(
     for word in table.words(words):
         neighbours = table.neighbours(table.vector(word), count, without=word.ids)
         ranked = enumerate(neighbours, start=1)
-        lines += [f"{word.text}: {word.spelled}", *column_lines(ranked, NEIGHBOUR_COLUMNS, "  "), ""]
+        lines += [
+            f"{word.text}: {word.spelled}",
+            *column_lines(ranked, NEIGHBOUR_COLUMNS, "  "),
+            "",
+        ]
         objects.append({"side": side, "word": word, "neighbours": neighbours})
+
     write_report(json, objects, [*lines, _chance_line(table)])
 
 
@@ -287,16 +315,23 @@ def show_analogy(
     model: Annotated[str, MODEL],
     words: Annotated[
         list[str],
-        argument("WORD...", "words of the analogy: king - man + woman, or three words a b c for a - b + c"),
+        argument(
+            "WORD...",
+            "words of the analogy: king - man + woman, or three words a b c for a - b + c",
+        ),
     ],
-    expect: Annotated[str | None, option("expected answer; shows its rank among all answers", "WORD")] = None,
+    expect: Annotated[
+        str | None,
+        option("expected answer; shows its rank among all answers", "WORD"),
+    ] = None,
     side: Annotated[str, SIDE] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Add and subtract word vectors: king - man + woman.
 
-    The answers are the nearest pieces, once without the words of the question, as in published analogies, and once with
-    them. With --expect, the rank of the answer is compared with that in tables of random numbers.
+    The answers are the nearest pieces, once without the words of the question, as in published
+    analogies, and once with them. With --expect, the rank of the answer is compared with that in
+    tables of random numbers.
     """
     from pellucid.interpret.studies.word_vectors import parse_question, solve_analogy
 
@@ -342,18 +377,26 @@ PROJECTION_EXAMPLES = """\
 def show_projection(
     model: Annotated[str, MODEL],
     words: Annotated[
-        list[str] | None, argument("[WORD...]", "words to show; default: the first 500 whole words of the vocabulary")
+        list[str] | None,
+        argument(
+            "[WORD...]",
+            "words to show; default: the first 500 whole words of the vocabulary",
+        ),
     ] = None,
     dims: Annotated[int, option("dimensions of the map", "2|3")] = 2,
     side: Annotated[str, SIDE] = "source",
-    html: Annotated[str | None, file_option("write the map as an HTML page in one file, with search")] = None,
+    html: Annotated[
+        str | None,
+        file_option("write the map as an HTML page in one file, with search"),
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Draw embeddings on a map of two or three dimensions.
 
-    The axes are the directions along which the vectors vary most (principal components); --json has the vectors
-    themselves, too, for other projections. A map leaves out most of what they hold: words near each other on the map
-    are only a hint; `pellucid inspect neighbours` measures how similar they are.
+    The axes are the directions along which the vectors vary most (principal components); --json has
+    the vectors themselves, too, for other projections. A map leaves out most of what they hold:
+    words near each other on the map are only a hint; `pellucid inspect neighbours` measures how
+    similar they are.
     """
     from pellucid.interpret.studies.word_vectors import project_vectors, require_dimensions
 
@@ -380,10 +423,14 @@ def show_projection(
         if not html:
             cells = [escape_controls(name), *(f"{coordinate:.4f}" for coordinate in point)]
             lines.append("\t".join(cells))
+
     write_report(json, objects, lines)
 
 
-def _points_of_map(table: "Embeddings", words: "Sequence[str] | None") -> "tuple[list[str], list[str], np.ndarray]":
+def _points_of_map(
+    table: "Embeddings",
+    words: "Sequence[str] | None",
+) -> "tuple[list[str], list[str], np.ndarray]":
     """Return the name, the pieces and the vector of each word of a map, or of the first whole words."""
     if words:
         spelled_words: list[SpelledWord] = table.words(dict.fromkeys(words))  # each word is one point
@@ -394,6 +441,7 @@ def _points_of_map(table: "Embeddings", words: "Sequence[str] | None") -> "tuple
     for i, piece in enumerate(table.pieces):
         if len(piece) > 2 and piece.startswith("▁"):
             ids.append(i)
+
     ids = ids[:WORDS_OF_MAP]
     names = [table.pieces[i] for i in ids]
     return names, names, table.vectors[ids]

@@ -30,6 +30,7 @@ def _answer_influence(trace: Trace, arguments: _WordArguments) -> dict[str, Any]
     # not an error of the request: the training text of this model was simply never remembered
     except ValueError as error:
         return {"found": None, "says": str(error)}
+
     found = find_word_influence(trace, store, arguments.word, PAIRS_SHOWN)
     answer = asdict(found)
     for pair in (*answer["because"], *answer["against"]):

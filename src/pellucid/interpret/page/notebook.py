@@ -14,8 +14,17 @@ _CELL = "padding:2px 7px;text-align:right;font-variant-numeric:tabular-nums;whit
 _SIDE = 12  # pixels of a cell in a picture
 
 
-def numbers_table(title: str, rows: Sequence[str], columns: Sequence[str], values: np.ndarray, corner: str = "") -> str:
-    """Return a table of a matrix with coloured cells; blue is above 0, orange below, and NaN an empty cell."""
+def numbers_table(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: np.ndarray,
+    corner: str = "",
+) -> str:
+    """Return a table of a matrix with coloured cells.
+
+    Blue is above 0, orange below, and NaN an empty cell.
+    """
     shown = values[:MOST_SHOWN, :MOST_SHOWN]
     head = "".join(_heading(name, "col") for name in columns[: shown.shape[1]])
     largest = _largest(values)
@@ -23,6 +32,7 @@ def numbers_table(title: str, rows: Sequence[str], columns: Sequence[str], value
     for name, row in zip(rows, shown, strict=False):
         cells = "".join(_number_cell(float(value), largest) for value in row)
         lines.append(f"<tr>{_heading(name, 'row')}{cells}</tr>")
+
     note = ""
     if shown.shape != values.shape:
         note = _note(f"the first {' × '.join(map(str, shown.shape))} numbers")
@@ -38,6 +48,7 @@ def _pictures(title: str, names: Sequence[str], matrices: Sequence[np.ndarray]) 
         caption = f"<figcaption>{escape(name)}</figcaption>"
         picture = f"{_picture(matrix, largest)}{caption}"
         drawn.append(f"<figure style='display:inline-block;margin:0 14px 6px 0'>{picture}</figure>")
+
     left_out = len(matrices) - MOST_PICTURES
     note = _note(f"{left_out} more are not drawn") if left_out > 0 else ""
     return f"{_title(title)}<div>{''.join(drawn)}</div>{note}"
@@ -53,6 +64,7 @@ def bars_table(title: str, bars: Iterable[tuple[str, float]], notes: Sequence[st
         number = f"<td style='{_CELL}'>{value:+.3f}</td>"
         bar = f"<td style='width:220px;text-align:left'><div style='{style}'></div></td>"
         rows.append(f"<tr>{_heading(name, 'row')}{number}{bar}</tr>")
+
     table = f"<table><tbody>{''.join(rows)}</tbody></table>"
     return f"{_title(title)}{table}{''.join(map(_note, notes))}"
 
@@ -67,7 +79,12 @@ def texts_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     return f"{_title(title)}{_table(head, ''.join(lines))}"
 
 
-def tensor_html(name: str, values: np.ndarray, dims: Sequence[str], labels: Mapping[str, Sequence[str]]) -> str:
+def tensor_html(
+    name: str,
+    values: np.ndarray,
+    dims: Sequence[str],
+    labels: Mapping[str, Sequence[str]],
+) -> str:
     """Return a tensor as a table, or as a picture for each position of its first axes where it has more than two."""
     axes = list(zip(dims, values.shape, strict=True))
     sizes = " × ".join(f"{dim} {size}" for dim, size in axes)
@@ -85,6 +102,7 @@ def tensor_html(name: str, values: np.ndarray, dims: Sequence[str], labels: Mapp
         places = [f"{dim} {at}" for dim, at in zip(dims, position, strict=False)]
         names.append(", ".join(places))
         matrices.append(numbers[position])
+
     return _pictures(title, names, matrices)
 
 
@@ -103,6 +121,7 @@ def _picture(matrix: np.ndarray, largest: float) -> str:
         place = f"x='{column * _SIDE}' y='{row * _SIDE}' width='{_SIDE}' height='{_SIDE}'"
         colour = _colour(value, abs(value) / largest)
         squares.append(f"<rect {place} fill='{colour}'><title>{value:.3g}</title></rect>")
+
     size = f"width='{width * _SIDE}' height='{height * _SIDE}'"
     frame = f"<rect {size} fill='none' stroke='currentColor' opacity='.3'/>"
     return f"<svg {size} role='img'>{''.join(squares)}{frame}</svg>"

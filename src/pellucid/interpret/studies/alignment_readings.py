@@ -1,7 +1,7 @@
 """Word alignments read from cross-attention in every way: both sides, weights and norms, each layer and head, and sums.
 
-Translations are aligned by one of these readings (`decode/alignment.py`). This module puts all of them beside each
-other, with two choices among them that need no gold alignment.
+Translations are aligned by one of these readings (`decode/alignment.py`). This module puts all of
+them beside each other, with two choices among them that need no gold alignment.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,14 +30,18 @@ from pellucid.interpret.studies.pattern_measures import batch_numbers
 from pellucid.interpret.studies.word_axes import SIDES
 from pellucid.model import ModelConfig, Transformer
 
-# Measure of a source piece: how far it moves the row (Kobayashi et al. 2020), or its share of the attention.
+# Measure of a source piece: how far it moves the row
+# (Kobayashi et al. 2020), or its share of the attention.
 KINDS = ("norms", "weights")
 PAIRS_AT_ONCE = 32  # pairs that go through the model in one batch when all pairs are linked
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Way to read an alignment: side and kind, and the layer and head; None stands for all of them."""
+    """Way to read an alignment: side and kind, and the layer and head.
+
+    None stands for all of them.
+    """
 
     side: str
     kind: str
@@ -67,11 +71,12 @@ class LinkCounts:
 class ReadingResult:
     """Disagreement, mean norm and links of one reading.
 
-    `disagreement` is between two directions: the best source word of each target word, and the best target word of each
-    source word; 1 - 2 |A & B| / (|A| + |B|), over all pairs. `mean_norm` belongs to the reading's layer; side and
-    kind do not change it. `best_source_word` links each target word with its best source word, as the papers do;
-    `mutually_best` links what is the best there is for either by shares of both (`link_words`). Their counts are right
-    only where there is gold.
+    `disagreement` is between two directions: the best source word of each target word, and the best
+    target word of each source word; 1 - 2 |A & B| / (|A| + |B|), over all pairs. `mean_norm`
+    belongs to the reading's layer; side and kind do not change it. `best_source_word` links each
+    target word with its best source word, as the papers do; `mutually_best` links what is the best
+    there is for either by shares of both (`link_words`). Their counts are right only where there is
+    gold.
     """
 
     reading: Reading
@@ -98,14 +103,16 @@ def encode_alignment_pairs(
     source_words: Sequence[str] | None = None,
     target_words: Sequence[str] | None = None,
 ) -> list[EncodedPair]:
-    """Encode texts as pairs to align; a source may have its context (`join_context`), whose words are not aligned.
+    """Encode texts as pairs to align.
 
-    `source_words` and `target_words` are the texts with spaces where their words part, if they part elsewhere.
+    A source may have its context (`join_context`), whose words are not aligned. `source_words` and
+    `target_words` are the texts with spaces where their words part, if they part elsewhere.
     """
     source_ids = encode_with_context(tokenizer, sources)
     target_ids = tokenizer.encode_target(targets)
     source_words = source_words or [split_context(source)[1] for source in sources]
     target_words = target_words or targets
+
     pairs = []
     for n, (source, target) in enumerate(zip(source_ids, target_ids, strict=True)):
         # The end token of either side is no part of a word.
@@ -134,8 +141,8 @@ def measure_readings(
 ) -> list[ReadingResult]:
     """Measure every reading on all pairs, against gold alignments if there are any.
 
-    `on_progress` is called with the number of pairs of each batch. Raises ValueError, naming its line, for a pair that
-    is longer than the model takes.
+    `on_progress` is called with the number of pairs of each batch. Raises ValueError, naming its
+    line, for a pair that is longer than the model takes.
     """
     limit = model.config.max_positions
     for number, pair in enumerate(pairs, start=1):
@@ -146,6 +153,7 @@ def measure_readings(
     layers, heads = model.config.decoder_layers, model.config.heads
     readings = every_reading(model.config)
     one_each, best, agreed = (torch.zeros(len(readings), n, dtype=torch.long) for n in (3, 3, 2))
+
     norms, entries = torch.zeros(layers, dtype=torch.float64), 0
     for numbers, measured in measure_cross_attention(model, pairs):
         for n, values in zip(numbers, measured, strict=True):
@@ -173,15 +181,18 @@ def measure_readings(
     results = []
     for n, reading in enumerate(readings):
         in_both, in_either = agreed[n].tolist()
-        is_whole_layer = reading.layer is not None and reading.head is None
+        mean_norm = None
+        if reading.layer is not None and reading.head is None:
+            mean_norm = means[reading.layer]
         result = ReadingResult(
             reading,
             disagreement=1 - 2 * in_both / max(in_either, 1),
-            mean_norm=means[reading.layer] if is_whole_layer else None,
-            best_source_word=LinkCounts(*one_each[n].tolist(), sure_links),
-            mutually_best=LinkCounts(*best[n].tolist(), sure_links),
+            mean_norm=mean_norm,
+            best_source_word=LinkCounts(*[*one_each[n].tolist(), sure_links]),
+            mutually_best=LinkCounts(*[*best[n].tolist(), sure_links]),
         )
         results.append(result)
+
     return results
 
 
@@ -227,7 +238,8 @@ def _measure_every_kind(
 def reading_values(measured: Float[Tensor, "L C T S"], pair: EncodedPair) -> Float[Tensor, "R N M"]:
     """Return how much each target word took from each source word, in each reading."""
     values = []
-    # the row before a target piece writes it, the row after reads it; the last column is the end token
+    # the row before a target piece writes it, the row
+    # after reads it; the last column is the end token
     for rows in (slice(None, -1), slice(1, None)):
         side_values = measured[:, :, rows, :-1]
         by_word = norms_by_word(side_values.flatten(0, 1), pair.source_words, pair.target_words)
@@ -235,14 +247,25 @@ def reading_values(measured: Float[Tensor, "L C T S"], pair: EncodedPair) -> Flo
     return torch.cat(values)
 
 
-def reading_strengths(values: Float[Tensor, "R N M"], layers: int, heads: int) -> Float[Tensor, "R N M"]:
-    """Return the shares of each reading; a reading of all layers sums the layers' shares, as in `link_words`."""
+def reading_strengths(
+    values: Float[Tensor, "R N M"],
+    layers: int,
+    heads: int,
+) -> Float[Tensor, "R N M"]:
+    """Return the shares of each reading.
+
+    A reading of all layers sums the layers' shares, as in `link_words`.
+    """
     kinds = len(KINDS)
     strengths = []
     for side in values.chunk(len(SIDES)):
-        # the last rows are sums of norms or weights: their strengths are summed from the layers' instead
+        # the last rows are sums of norms or weights: their
+        # strengths are summed from the layers' instead
         by_layer = link_strengths(side[:-kinds])
-        strengths += [by_layer, by_layer.unflatten(0, (layers, kinds + kinds * heads))[:, :kinds].sum(dim=0)]
+        strengths += [
+            by_layer,
+            by_layer.unflatten(0, (layers, kinds + kinds * heads))[:, :kinds].sum(dim=0),
+        ]
     return torch.cat(strengths)
 
 
@@ -271,8 +294,8 @@ def _link_matrix(links: Iterable[tuple[int, int]], pair: EncodedPair) -> Bool[Te
 def choose_readings(results: Sequence[ReadingResult]) -> tuple[ReadingResult, ReadingResult]:
     """Choose two readings without any gold, among whole layers by norms.
 
-    The first is the side and layer whose two directions disagree least; the second, of the same side, the layer of the
-    largest mean norm (Kobayashi et al. 2020, 5.2).
+    The first is the side and layer whose two directions disagree least; the second, of the same
+    side, the layer of the largest mean norm (Kobayashi et al. 2020, 5.2).
     """
     # only whole layers have a mean norm
     layers = [result for result in results if result.mean_norm is not None and result.reading.kind == "norms"]
@@ -292,7 +315,10 @@ def alignment_table(model: Transformer, pair: EncodedPair) -> tuple[Float[Tensor
 
 
 def default_links(model: Transformer, pairs: Sequence[EncodedPair]) -> Iterator[Links]:
-    """Yield the links of each pair by which translations are aligned; the model must be in evaluation mode."""
+    """Yield the links of each pair by which translations are aligned.
+
+    The model must be in evaluation mode.
+    """
     for start in range(0, len(pairs), PAIRS_AT_ONCE):
         batch = pairs[start : start + PAIRS_AT_ONCE]
         sources, targets = [pair.source for pair in batch], [pair.target for pair in batch]

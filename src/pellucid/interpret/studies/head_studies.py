@@ -1,7 +1,7 @@
 """Studies each head of a model on sentence pairs: its function and its importance.
 
-Roles follow Voita et al. 2019, importance follows Michel et al. 2019; `pattern_measures.py`, `importance.py`
-and `roles.py` define the measures.
+Roles follow Voita et al. 2019, importance follows Michel et al. 2019; `pattern_measures.py`,
+`importance.py` and `roles.py` define the measures.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +64,8 @@ class HeadPatterns:
 class HeadStudy:
     """Results of one pass over all pairs: every head, the similarity of heads, and how well cross-heads align.
 
-    `similarity` has a row and a column for each head, in the order of `heads`; None between heads of different kinds.
+    `similarity` has a row and a column for each head, in the order of `heads`; None between heads
+    of different kinds.
     """
 
     heads: list[HeadPatterns]
@@ -76,8 +77,8 @@ class HeadStudy:
 class HeadImportance:
     """Importance of each head, in the order of `list_heads`.
 
-    `gradient` is E |dL/dxi|, `normalised` the gradient with length 1 in each attention; `correlation` are Spearman's
-    rank correlations of both with the ablation.
+    `gradient` is E |dL/dxi|, `normalised` the gradient with length 1 in each attention;
+    `correlation` are Spearman's rank correlations of both with the ablation.
     """
 
     loss: float
@@ -145,12 +146,14 @@ def study_patterns(
     patterns: list[HeadPatterns] = []
     for name in names:
         patterns += _patterns_of_attention(name, sums[name], heads)
+
     aligned = []
     for relation in ("word it reads", "word it writes"):
         for name, count in counts.items():
             followed = count.as_followed(relation, name)
             if followed is not None:
                 aligned.append(followed)
+
     similarities = {}
     for kind, rows in similarity_sums.items():
         similarities[kind] = rows / queries_of_kind[kind]
@@ -174,6 +177,7 @@ def _patterns_of_attention(name: str, sums: MeasureSums, heads: int) -> list[Hea
     words = {d: share(f"words{d:+d}") for d in OFFSETS}
     confidence, entropy, sink = (sums.means(measure, heads) for measure in ("confidence", "entropy", "sink"))
     rarest, two_rarest = share("rarest"), share("two_rarest")
+
     patterns = []
     for h in range(heads):
         patterns.append(
@@ -193,10 +197,14 @@ def _patterns_of_attention(name: str, sums: MeasureSums, heads: int) -> list[Hea
                 two_rarest_error=sums.standard_error("two_rarest"),
             )
         )
+
     return patterns
 
 
-def _join_similarities(config: ModelConfig, by_kind: Mapping[str, Float[ndarray, "N N"]]) -> list[list[float | None]]:
+def _join_similarities(
+    config: ModelConfig,
+    by_kind: Mapping[str, Float[ndarray, "N N"]],
+) -> list[list[float | None]]:
     """Join the similarities of each kind in one matrix, in the order of `list_heads`."""
     index_of = {head: n for n, head in enumerate(importance.list_heads(config))}
     # None stays between heads of different kinds, which do not read the same
@@ -210,12 +218,17 @@ def _join_similarities(config: ModelConfig, by_kind: Mapping[str, Float[ndarray,
 
 
 def _links_of_batch(
-    model: Transformer, tokenizer: Tokenizer, pairs: StudyPairs, batch: StudyBatch, gold: Sequence[Links] | None
+    model: Transformer,
+    tokenizer: Tokenizer,
+    pairs: StudyPairs,
+    batch: StudyBatch,
+    gold: Sequence[Links] | None,
 ) -> list[Links]:
     """Return the gold alignments of the pairs of a batch, or those that the whole model makes of them."""
     if gold is not None:
         # gold has an alignment for every line given, also for the lines that were left out
         return [gold[pairs.lines[n]] for n in batch.numbers]
+
     sources, targets, source_texts, target_texts = [], [], [], []
     for n in batch.numbers:
         sources.append(pairs.sources[n][0])
@@ -226,14 +239,22 @@ def _links_of_batch(
     return align_sentences(model, tokenizer, sources, targets, source_texts, target_texts)
 
 
-def count_alignment(count: RelationCounts, batch: StudyBatch, pattern, links: Sequence[Links]) -> None:
+def count_alignment(
+    count: RelationCounts,
+    batch: StudyBatch,
+    pattern,
+    links: Sequence[Links],
+) -> None:
     """Count how often a word's largest weight is on an aligned word.
 
     It is counted for the row that reads the word, and for the row before, which writes it.
     Chen et al. 2020 call these rows the input side and the output side.
     """
     # a row reads one piece and writes the next
-    for relation, side in (("word it reads", batch.target_in), ("word it writes", batch.target_out)):
+    for relation, side in (
+        ("word it reads", batch.target_in),
+        ("word it writes", batch.target_out),
+    ):
         word_pattern = merge_to_words(pattern, side.words, batch.source.words)
         view = QueryView.of_words(side, batch.source, causal=False)
         most_read_of = view.most_read(word_pattern).cpu()
@@ -247,7 +268,11 @@ def count_alignment(count: RelationCounts, batch: StudyBatch, pattern, links: Se
             count.add(relation, most_read, source_words_of)
 
 
-def measure_importance(model: Transformer, pairs: StudyPairs, on_progress: OnProgress = lambda: None) -> HeadImportance:
+def measure_importance(
+    model: Transformer,
+    pairs: StudyPairs,
+    on_progress: OnProgress = lambda: None,
+) -> HeadImportance:
     """Measure the change of the loss with each head silent, and the expected gradient of each head."""
     heads = importance.list_heads(model.config)
     # the first variant silences nothing: the loss that the others are compared with
@@ -266,7 +291,10 @@ def measure_importance(model: Transformer, pairs: StudyPairs, on_progress: OnPro
 
 
 def study_heads_of(
-    bundle: Bundle, sources: Sequence[str], targets: Sequence[str], on_progress: OnProgress = lambda: None
+    bundle: Bundle,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    on_progress: OnProgress = lambda: None,
 ) -> dict[str, Any]:
     """Return roles and importance of every head of a model, measured on these pairs, as the page reads them."""
     pairs = encode_study_pairs(bundle.tokenizer, bundle.model.config, sources, targets)
@@ -280,12 +308,26 @@ def badges_object(
 ) -> dict[str, Any]:
     """Return roles and importance of every head as the page reads them, with the hash of the weights that were used."""
     facts = model_facts(bundle)
-    rows = zip(importance.list_heads(bundle.model.config), measured.ablation, measured.gradient, strict=True)
+    rows = zip(
+        importance.list_heads(bundle.model.config),
+        measured.ablation,
+        measured.gradient,
+        strict=True,
+    )
     heads = []
     for head, change, gradient in rows:
         error = change.error if isfinite(change.error) else None
         heads.append(roles.BadgedHead(*head, [*badges[head]], change.value, error, gradient))
-    made = roles.HeadBadges(roles.FORMAT, facts.sha256, pairs, measured.loss, dict(roles.RULES), heads, facts.name)
+
+    made = roles.HeadBadges(
+        roles.FORMAT,
+        facts.sha256,
+        pairs,
+        measured.loss,
+        dict(roles.RULES),
+        heads,
+        facts.name,
+    )
     return asdict(made)
 
 
@@ -296,12 +338,16 @@ def loss_curves(
     counts: Sequence[int],
     on_progress: OnProgress,
 ) -> list[ScoreCurve]:
-    """Return the loss a piece with only the first heads of each order kept; heads that are in no order stay."""
+    """Return the loss a piece with only the first heads of each order kept.
+
+    Heads that are in no order stay.
+    """
     # All orders begin with no head silent and end with all: such variants are measured once.
     variants: dict[frozenset[Head], None] = {}
     for order in orders.values():
         for count in counts:
             variants[frozenset(order[count:])] = None
+
     losses = importance.pair_losses(model, pairs, list(variants), on_progress)
     loss_without: dict[frozenset[Head], float] = {}
     for heads, row in zip(variants, losses, strict=True):
@@ -333,4 +379,5 @@ def award_badges(study: HeadStudy) -> dict[Head, list[Badge]]:
         )
         by_unit = {"piece": patterns.pieces, "word": patterns.words}
         badges[head] = [*roles.positional_badges(by_unit), *rare, *aligning[:1]]
+
     return badges

@@ -1,7 +1,8 @@
 """Importance of heads: what silencing a head costs, how steep the loss is in it, and the loss with few heads left.
 
-xi_h is a factor on the output of head h: 1 is the model as it is, 0 silences the head. Ablation and the expected
-gradient follow Michel et al. 2019 ("Are sixteen heads really better than one?"), sections 2 and 4.1.
+xi_h is a factor on the output of head h: 1 is the model as it is, 0 silences the head. Ablation and
+the expected gradient follow Michel et al. 2019 ("Are sixteen heads really better than one?"),
+sections 2 and 4.1.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,10 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True)
 class LossChange:
-    """Change of the loss when a head is silenced, in nats a target piece; its standard error is over sentences."""
+    """Change of the loss when a head is silenced, in nats a target piece.
+
+    Its standard error is over sentences.
+    """
 
     value: float
     error: float
@@ -55,7 +59,11 @@ class ScoreCurve:
 def attention_kinds(config: ModelConfig) -> dict[str, list[str]]:
     """Group the attentions into encoder and decoder self-attention, and cross-attention from target to source."""
     names = attention_names(config)
-    patterns = {"encoder": "encoder.*.self", "decoder": "decoder.*.self", "cross": "decoder.*.cross"}
+    patterns = {
+        "encoder": "encoder.*.self",
+        "decoder": "decoder.*.self",
+        "cross": "decoder.*.cross",
+    }
     kinds = {}
     for kind, pattern in patterns.items():
         kinds[kind] = [name for name in names if fnmatchcase(name, pattern)]
@@ -63,7 +71,10 @@ def attention_kinds(config: ModelConfig) -> dict[str, list[str]]:
 
 
 def list_heads(config: ModelConfig, among: str = "all") -> list[Head]:
-    """List every head in the order of the attentions, or the heads of one kind; ValueError for an unknown kind."""
+    """List every head in the order of the attentions, or the heads of one kind.
+
+    Raises ValueError for an unknown kind.
+    """
     choices = {"all": attention_names(config), **attention_kinds(config)}
     if among not in choices:
         raise ValueError(f"{among!r} is no kind of heads; choose one of {', '.join(choices)}")
@@ -78,8 +89,8 @@ def pair_losses(
 ) -> Float[ndarray, "V N"]:
     """Return the summed loss of each pair, in nats, with the heads of each variant silent.
 
-    The target is given (teacher forcing), labels are not smoothed. `on_progress` is called after each variant of each
-    batch.
+    The target is given (teacher forcing), labels are not smoothed. `on_progress` is called after
+    each variant of each batch.
     """
     silent = [frozenset(heads) for heads in variants]
     losses = np.zeros((len(silent), len(pairs)))
@@ -100,10 +111,16 @@ def pair_losses(
                 batch_loss = batch_losses(model, memory, batch, silence_watcher(heads))
                 row[batch.numbers] = batch_loss.double().cpu().numpy()
                 on_progress()
+
     return losses
 
 
-def batch_losses(model: Transformer, memory: Memory, batch: StudyBatch, watch: Edit) -> Float[Tensor, " B"]:
+def batch_losses(
+    model: Transformer,
+    memory: Memory,
+    batch: StudyBatch,
+    watch: Edit,
+) -> Float[Tensor, " B"]:
     """Return the summed loss of each sentence of a batch, from the encoder's output `memory`."""
     logits = model.logits(model.decode(batch.target_in.ids, memory, watch=watch))
     # Padding costs 0 here, so the sum over positions is the sum over pieces.
@@ -132,7 +149,11 @@ def gate_heads(xi: Mapping[str, Float[Tensor, "B H"]]) -> Edit:
     return Edit(changes)
 
 
-def loss_change(base: Float[ndarray, " N"], silent: Float[ndarray, " N"], pieces: int) -> LossChange:
+def loss_change(
+    base: Float[ndarray, " N"],
+    silent: Float[ndarray, " N"],
+    pieces: int,
+) -> LossChange:
     """Return the change of the loss a piece when the loss of each pair goes from `base` to `silent`."""
     changes = silent - base
     # a paired comparison: what makes a pair hard with and without the head is not in the error
@@ -189,8 +210,13 @@ def normalise_by_attention(importance: Float[ndarray, " M"], heads: int) -> Floa
     return (rows / np.where(lengths > 0.0, lengths, 1.0)).ravel()
 
 
-def spearman_correlation(a: Sequence[float] | Float[ndarray, " N"], b: Sequence[float] | Float[ndarray, " N"]) -> float:
-    """Return the correlation of ranks; equal values share their mean rank. NaN where all values are equal.
+def spearman_correlation(
+    a: Sequence[float] | Float[ndarray, " N"],
+    b: Sequence[float] | Float[ndarray, " N"],
+) -> float:
+    """Return the correlation of ranks.
+
+    Equal values share their mean rank. NaN where all values are equal.
 
     >>> round(spearman_correlation([1, 2, 3, 4], [10, 20, 40, 30]), 3)
     0.8
@@ -232,7 +258,8 @@ def head_orders(heads: Sequence[Head], by: Mapping[str, Sequence[float]]) -> dic
 def silence_in_weights(model: Transformer, heads: Iterable[Head]) -> Transformer:
     """Return a copy of the model in which these heads are silent: their columns of the output projection are zero.
 
-    All other weights are shared with `model`, so the copy costs little, and everything that runs a model runs it.
+    All other weights are shared with `model`, so the copy costs little, and everything that runs a
+    model runs it.
     """
     silent = list(heads)
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
@@ -240,6 +267,7 @@ def silence_in_weights(model: Transformer, heads: Iterable[Head]) -> Transformer
     for weight in weights.values():
         # what is not in the memo is copied: only the projections that are changed
         del shared[id(weight)]
+
     # deepcopy takes what its memo holds as copied already, so these tensors are shared
     silenced = deepcopy(model, shared)
     width = model.config.head_width

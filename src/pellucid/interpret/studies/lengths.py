@@ -22,8 +22,9 @@ class MeasuredSentence:
 class LengthBucket:
     """Scores of the sentences whose source has `first` to `last` pieces.
 
-    `loss` is in nats a target piece, the end token counted. `ratio` is characters written for each of the references;
-    `unseen` says whether the model was trained on no source as long, None where that is not known.
+    `loss` is in nats a target piece, the end token counted. `ratio` is characters written for each
+    of the references; `unseen` says whether the model was trained on no source as long, None where
+    that is not known.
     """
 
     first: int
@@ -45,9 +46,11 @@ def bucket_by_length(
     if not sentences:
         raise ValueError("there is no sentence to measure")
     longest = max(sentence.pieces for sentence in sentences)
+
     # an edge at the longest seen keeps trained lengths and longer ones out of one bucket
     ends = sorted({*_doubling_edges(longest), longest_seen or longest, longest})
     buckets, first = [], 1
+
     for last in ends:
         members = [sentence for sentence in sentences if first <= sentence.pieces <= last]
         if members:
@@ -90,7 +93,9 @@ def _doubling_edges(longest: int) -> list[int]:
 
 
 def join_lines(lines: Sequence[str], limit: int) -> list[str]:
-    """Return the lines, then lines joined by twos, by threes, up to `limit` at a time; incomplete groups are left out.
+    """Return the lines, then lines joined by twos, by threes, up to `limit` at a time.
+
+    Incomplete groups are left out.
 
     >>> join_lines(["a", "b", "c"], limit=2)
     ['a', 'b', 'c', 'a b']

@@ -14,12 +14,19 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from pellucid.interpret.studies.attention_tables import attention_mask, values_through_output
-from pellucid.interpret.studies.word_axes import PieceGroup, WordAxis, attention_axes, merge_words, readable_words
+from pellucid.interpret.studies.word_axes import (
+    PieceGroup,
+    WordAxis,
+    attention_axes,
+    merge_words,
+    readable_words,
+)
 from pellucid.interpret.trace.edits import attention_names
 from pellucid.interpret.trace.session import Trace
 from pellucid.model import ModelConfig
 
-KINDS = ("weights", "norms")  # attention weights; or weight times |v W_O| (Kobayashi et al. 2020), as shares
+# Attention weights; or weight times |v W_O| (Kobayashi et al. 2020), as shares.
+KINDS = ("weights", "norms")
 
 PLACES = {
     "encoder": "self-attention of the encoder",
@@ -35,8 +42,8 @@ TraceFor = Callable[..., Trace]  # traces a sentence, with a `target` and tensor
 class Probe:
     """Wish for one sentence.
 
-    Either `word` should read each rank of `order` more than the next, every word of a rank; or each word of `differ`
-    should read most another word.
+    Either `word` should read each rank of `order` more than the next, every word of a rank; or each
+    word of `differ` should read most another word.
     """
 
     name: str
@@ -65,8 +72,9 @@ class Probe:
 class ProbedHead:
     """Result of one head: whether it does as wished, by how much, and the share of each word for each reader.
 
-    `margin` is the smallest difference between a word and one of the next rank; of `differ` the mean distance between
-    two readers' rows, half the sum of absolute differences. It is above 0 where an order is as wished.
+    `margin` is the smallest difference between a word and one of the next rank; of `differ` the
+    mean distance between two readers' rows, half the sum of absolute differences. It is above 0
+    where an order is as wished.
     """
 
     attention: str
@@ -78,7 +86,10 @@ class ProbedHead:
 
 @dataclass(frozen=True)
 class JudgedHeads:
-    """All heads, by weights or by norms; `mean` is the mean of their shares, judged like one head."""
+    """All heads, by weights or by norms.
+
+    `mean` is the mean of their shares, judged like one head.
+    """
 
     kind: str
     heads: list[ProbedHead]
@@ -156,8 +167,8 @@ def read_gallery() -> list[Probe]:
 def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeResult:
     """Run a probe on the heads of a model.
 
-    Raises ValueError, naming the probe, for a sentence that is too long for the model, and for a word that has no piece
-    of its own.
+    Raises ValueError, naming the probe, for a sentence that is too long for the model, and for a
+    word that has no piece of its own.
     """
     stack, kind = (probe.where, "self")
     if probe.where == "cross":
@@ -166,6 +177,7 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
     for name in attention_names(config):
         if name.startswith(stack) and name.endswith(kind):
             names.append(name)
+
     try:
         # Only these tensors: a trace of a large model is much larger whole.
         trace = make_trace(
@@ -190,13 +202,14 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
             later = f"cannot read {keys.groups[n].label!r}, which stands later"
             raise ValueError(f"probe {probe.name!r}: {probe.word!r} {later}")
 
-    # Readers that differ are compared by the words they read most: a head may well rest on a full
-    # stop.
+    # Readers that differ are compared by the words they
+    # read most: a head may well rest on a full stop.
     words = [n for n, group in enumerate(keys.groups) if group.kind == "word"]
     judged = []
     for kind in KINDS:
         shares = _reading_shares(trace, names, kind, queries, keys, readers)
         judged.append(judge_heads(kind, shares, ranks, words))
+
     sizes = np.array([len(group.positions) for group in keys.groups])
     return ProbeResult(
         probe,
@@ -210,7 +223,12 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
 
 
 def _reading_shares(
-    trace: Trace, names: Sequence[str], kind: str, queries: WordAxis, keys: WordAxis, readers: Sequence[int]
+    trace: Trace,
+    names: Sequence[str],
+    kind: str,
+    queries: WordAxis,
+    keys: WordAxis,
+    readers: Sequence[int],
 ) -> dict[str, Float[np.ndarray, "H R W"]]:
     """Return for each attention the share of each word for these readers, by every head."""
     shares = {}
@@ -227,7 +245,10 @@ def _reading_shares(
 
 
 def judge_heads(
-    kind: str, rows: Mapping[str, Float[np.ndarray, "H R W"]], ranks: Sequence[Sequence[int]], words: Sequence[int]
+    kind: str,
+    rows: Mapping[str, Float[np.ndarray, "H R W"]],
+    ranks: Sequence[Sequence[int]],
+    words: Sequence[int],
 ) -> JudgedHeads:
     """Judge every head of these attentions, and their mean."""
     heads = []
@@ -239,7 +260,11 @@ def judge_heads(
 
 
 def _judge_head(
-    attention: str, number: int, shares: Float[np.ndarray, "R W"], ranks: Sequence[Sequence[int]], words: Sequence[int]
+    attention: str,
+    number: int,
+    shares: Float[np.ndarray, "R W"],
+    ranks: Sequence[Sequence[int]],
+    words: Sequence[int],
 ) -> ProbedHead:
     wished = bool(does_as_wished(shares[None], ranks, words)[0])
     if ranks:
@@ -279,17 +304,19 @@ def chance_of_wish(
 ) -> float:
     """Return how often weights drawn evenly (every way to share 1 among the pieces is as likely) would be as wished.
 
-    Exact where the words that count have the same number of pieces: among words alike, every order is as likely as
-    another.
+    Exact where the words that count have the same number of pieces: among words alike, every order
+    is as likely as another.
     """
     compared = [n for rank in ranks for n in rank] or [n for n in words if readable[:, n].any()]
-    # a word of several pieces is read by chance more than one of a single piece: its pieces are added up
+    # a word of several pieces is read by chance more
+    # than one of a single piece: its pieces are added up
     if len(set(sizes[compared])) == 1 and readable[:, compared].all():
         if ranks:
             return prod(factorial(len(rank)) for rank in ranks) / factorial(len(compared))
         return prod((len(compared) - n) / len(compared) for n in range(readers))
-    # Evenly drawn shares are exponential numbers divided by their sum; the number of several pieces is a gamma number.
-    # One fixed seed: a probe has the same chance every time.
+
+    # Evenly drawn shares are exponential numbers divided by their sum; the number of several pieces
+    # is a gamma number. One fixed seed: a probe has the same chance every time.
     generator = np.random.default_rng(1)
     shares = generator.gamma(sizes, size=(DRAWS, readers, len(sizes))) * readable
     return float(does_as_wished(shares, ranks, words).mean())

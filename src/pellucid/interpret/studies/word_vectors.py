@@ -22,7 +22,10 @@ TABLE_SIDES = ("source", "target", "output")
 
 @dataclass(frozen=True)
 class SpelledWord:
-    """Word, or a piece named by itself, with the pieces that spell it; its vector is the mean of theirs."""
+    """Word, or a piece named by itself, with the pieces that spell it.
+
+    Its vector is the mean of theirs.
+    """
 
     text: str
     ids: tuple[int, ...]
@@ -92,8 +95,16 @@ class Embeddings:
         directions = to_unit_length(self.matrix(words))
         return directions @ directions.T
 
-    def neighbours(self, vector: Float[np.ndarray, " D"], count: int, without: Iterable[int] = ()) -> list[Neighbour]:
-        """Return the pieces whose vectors point most nearly the same way, best first; of equal ones the lower id."""
+    def neighbours(
+        self,
+        vector: Float[np.ndarray, " D"],
+        count: int,
+        without: Iterable[int] = (),
+    ) -> list[Neighbour]:
+        """Return the pieces whose vectors point most nearly the same way, best first.
+
+        Of equal ones the lower id.
+        """
         if count < 1:
             raise ValueError(f"{count} neighbours were asked for, it must be 1 or more")
         cosines = self.directions @ to_unit_length(vector[None])[0]
@@ -120,8 +131,10 @@ def embedding_table(bundle: Bundle, side: str = "source") -> Embeddings:
     if side not in TABLE_SIDES:
         raise ValueError(f"side is {side!r}, it must be {', '.join(TABLE_SIDES[:-1])} or {TABLE_SIDES[-1]}")
     model, tokenizer = bundle.model, bundle.tokenizer
+
     # float64 for sums and cosines of many float32 numbers
     table = getattr(model, f"{side}_embedding").weight.detach().cpu().double().numpy()
+
     # the output table is one of target pieces too
     source = side == "source"
     piece_texts = tokenizer.source_pieces if source else tokenizer.target_pieces
@@ -160,13 +173,17 @@ class CutText(TraceSide):
 
 
 def cut_into_pieces(tokenizer: Tokenizer, text: str, side: str = "source") -> CutText:
-    """Cut a text as one side of a model's tokenizer does; ValueError for another side than `PIECE_SIDES`."""
+    """Cut a text as one side of a model's tokenizer does.
+
+    Raises ValueError for another side than `PIECE_SIDES`.
+    """
     if side not in PIECE_SIDES:
         raise ValueError(f"side is {side!r}, it must be source or target")
     processor = getattr(tokenizer, side)
     [ids] = getattr(tokenizer, f"encode_{side}")([text])
     pieces = getattr(tokenizer, f"{side}_pieces")(ids)
     back = getattr(tokenizer, f"decode_{side}")(ids)
+
     # The text which SentencePiece cuts has ▁ where it has spaces.
     cased = text.lower() if tokenizer.lowercase else text
     normalised = getattr(processor, "model", processor).normalize(cased).replace("▁", " ").strip()
@@ -182,7 +199,10 @@ def count_words_and_pieces(cuts: Sequence[CutText]) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class InputVector:
-    """Vectors of a piece at a position; `position` is None where none is added (rotary ones turn queries and keys)."""
+    """Vectors of a piece at a position.
+
+    `position` is None where none is added (rotary ones turn queries and keys).
+    """
 
     piece: str
     id: int
@@ -193,10 +213,16 @@ class InputVector:
     input: Float[np.ndarray, " D"]
 
 
-def input_vectors(bundle: Bundle, word: str, side: str = "source", at: int = 0) -> list[InputVector]:
+def input_vectors(
+    bundle: Bundle,
+    word: str,
+    side: str = "source",
+    at: int = 0,
+) -> list[InputVector]:
     """Return the vectors of each piece of a word, the first at position `at` (0 is the first of a sentence).
 
-    Raises ValueError for another side, for a text without a piece, and for positions the model does not have.
+    Raises ValueError for another side, for a text without a piece, and for positions the model does
+    not have.
     """
     if side not in PIECE_SIDES:
         raise ValueError(f"side is {side!r}, it must be source or target")
@@ -214,6 +240,7 @@ def input_vectors(bundle: Bundle, word: str, side: str = "source", at: int = 0) 
         ids = torch.tensor([spelled.ids], device=device)
         positions_of_pieces = torch.arange(at, at + len(spelled.ids), device=device)
         model.embed(ids, positions_of_pieces, embedding, positions, record)
+
     scaled, inputs = (record[name][0].cpu().double().numpy() for name in ("embedding", "input"))
     # A rotary model or one without positions records no such tensor.
     added: Any = [None] * len(inputs)
@@ -224,6 +251,7 @@ def input_vectors(bundle: Bundle, word: str, side: str = "source", at: int = 0) 
     for n, (piece, id) in enumerate(zip(spelled.pieces, spelled.ids, strict=True)):
         row = table.vectors[id]
         vectors.append(InputVector(piece, id, at + n, row, scaled[n], added[n], inputs[n]))
+
     return vectors
 
 
@@ -239,8 +267,8 @@ class SignedWord:
 class Analogy:
     """Question, its answers with its own words left out and included, and the ranks of the expected word, 1 first.
 
-    `by_chance` is how often the expected word ranks as high or higher in tables of random numbers, where every
-    candidate is as likely as any other to have any rank.
+    `by_chance` is how often the expected word ranks as high or higher in tables of random numbers,
+    where every candidate is as likely as any other to have any rank.
     """
 
     terms: tuple[SignedWord, ...]
@@ -266,6 +294,7 @@ class Analogy:
         if self.rank == 1:
             also = "" if self.rank_with_inputs == 1 else "; with them included it is not"
             return f"this model does: {self.expected.text} comes first, the words of the question left out{also}"
+
         return (
             f"this model does not: {self.expected.text} is number {self.rank:,} of {self.candidates:,}, the words of "
             f"the question left out; random numbers would place it as high in {self.by_chance:.2%} of tables"
@@ -273,7 +302,10 @@ class Analogy:
 
 
 def parse_question(words: Sequence[str], table: Embeddings) -> tuple[SignedWord, ...]:
-    """Parse `king - man + woman`, or three words a b c for a - b + c; ValueError for anything else."""
+    """Parse `king - man + woman`, or three words a b c for a - b + c.
+
+    Raises ValueError for anything else.
+    """
     if len(words) == 3 and not {"+", "-"} & set(words):
         words = [words[0], "-", words[1], "+", words[2]]
     # a question may begin with its sign, as in - man + king + woman
@@ -281,6 +313,7 @@ def parse_question(words: Sequence[str], table: Embeddings) -> tuple[SignedWord,
     signs, texts = signed[0::2], signed[1::2]
     if len(signs) != len(texts) or len(texts) < 2 or not set(signs) <= {"+", "-"} or {"+", "-"} & set(texts):
         raise ValueError(f"{' '.join(words)!r} is no analogy; write it as: king - man + woman")
+
     terms = []
     for sign, text in zip(signs, texts, strict=True):
         terms.append(SignedWord(1 if sign == "+" else -1, table.word(text)))
@@ -288,23 +321,33 @@ def parse_question(words: Sequence[str], table: Embeddings) -> tuple[SignedWord,
 
 
 def solve_analogy(
-    table: Embeddings, terms: Sequence[SignedWord], expected: SpelledWord | None = None, *, count: int = 10
+    table: Embeddings,
+    terms: Sequence[SignedWord],
+    expected: SpelledWord | None = None,
+    *,
+    count: int = 10,
 ) -> Analogy:
     """Find the nearest pieces to the sum of the words, and the rank of an expected word among them.
 
-    A word of several pieces is ranked by the mean of their vectors. Raises ValueError if the words cancel out, and for
-    an expected word that shares a piece with the question.
+    A word of several pieces is ranked by the mean of their vectors. Raises ValueError if the words
+    cancel out, and for an expected word that shares a piece with the question.
     """
     inputs = sorted({id for term in terms for id in term.word.ids})
     total = sum_of_words(table, terms)
     if not total.any():
         raise ValueError("the words of the question cancel out: their sum is zero")
-    analogy = Analogy(tuple(terms), table.neighbours(total, count, without=inputs), table.neighbours(total, count))
+
+    analogy = Analogy(
+        tuple(terms),
+        table.neighbours(total, count, without=inputs),
+        table.neighbours(total, count),
+    )
     if expected is None:
         return analogy
     if not can_be_asked(terms, expected):
         shares = f"{expected.text!r} shares a piece with the question"
         raise ValueError(f"{shares}, whose pieces are left out of the answers")
+
     rank, with_inputs = answer_ranks(table, total, expected, inputs)
     # a word of several pieces is no row of the table and is one candidate more
     candidates = len(table.pieces) - len(inputs) + (len(expected.ids) > 1)
@@ -349,7 +392,10 @@ class _Projection:
 
 
 def project_vectors(vectors: Float[np.ndarray, "N D"], dims: int = 2) -> _Projection:
-    """Project the rows to `dims` dimensions; ValueError for other numbers than 2 and 3, and for too few rows."""
+    """Project the rows to `dims` dimensions.
+
+    Raises ValueError for other numbers than 2 and 3, and for too few rows.
+    """
     require_dimensions(dims)
     if len(vectors) <= dims or vectors.shape[1] < dims:
         raise ValueError(
@@ -371,7 +417,9 @@ def project_pca(vectors: Float[np.ndarray, "N D"], dims: int) -> _Projection:
     values, directions = np.linalg.eigh(centred.T @ centred)
     # eigh sorts ascending, and may give an eigenvalue just below zero
     values, directions = values[::-1].clip(min=0.0), directions[:, ::-1][:, :dims]
-    # the sign of a direction is free; its largest number is made positive, so that maps can be compared
+
+    # the sign of a direction is free; its largest number
+    # is made positive, so that maps can be compared
     largest = directions[np.abs(directions).argmax(axis=0), range(dims)]
     total = values.sum()
     shares = tuple((values[:dims] / total).tolist()) if total > 0.0 else (0.0,) * dims

@@ -19,7 +19,11 @@ from pellucid.decode.alarms import find_alarms
 from pellucid.decode.prepared_lines import Segment
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translator import Translator
-from pellucid.interpret.trace.attribution import LogitAccount, account_for_every_step, account_for_logit
+from pellucid.interpret.trace.attribution import (
+    LogitAccount,
+    account_for_every_step,
+    account_for_logit,
+)
 from pellucid.interpret.trace.capture import capture_tensors, decoding_steps, rows_to_capture
 from pellucid.interpret.trace.checks import check_captured_run
 from pellucid.interpret.trace.diagnosis import TranslationVerdict, judge_translation
@@ -60,7 +64,8 @@ _WIDEST_BEAM = 64  # most hypotheses that a page may have kept at each step
 class ModelQueries(Protocol):
     """Questions that a page asks about the whole model: verbs as in `VERBS`, and their answers for a file.
 
-    They live above traces (pellucid.interpret.studies.model_queries), so whoever opens a model hands them down.
+    They live above traces (pellucid.interpret.studies.model_queries), so whoever opens a model
+    hands them down.
     """
 
     @property
@@ -71,7 +76,10 @@ class ModelQueries(Protocol):
 
 @dataclass(frozen=True)
 class Drawing:
-    """A translation that is drawn by chance, piece by piece; the settings mean the same as in `SearchConfig`."""
+    """A translation that is drawn by chance, piece by piece.
+
+    The settings mean the same as in `SearchConfig`.
+    """
 
     temperature: float = 1.0
     top_k: int = 0
@@ -83,10 +91,10 @@ class Drawing:
 class TraceOrigin:
     """Everything a trace was made with, enough to make another one.
 
-    The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces `prefix_ids`; `keep`
-    holds patterns of the names of tensors to capture; `model_queries` answers a page's questions about the whole model.
-    `markup` says what becomes of tags and addresses, and `sentences` of several sentences, as in `SearchConfig`;
-    `context` is the sentence before.
+    The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces
+    `prefix_ids`; `keep` holds patterns of the names of tensors to capture; `model_queries` answers
+    a page's questions about the whole model. `markup` says what becomes of tags and addresses, and
+    `sentences` of several sentences, as in `SearchConfig`; `context` is the sentence before.
     """
 
     translator: Translator
@@ -120,7 +128,8 @@ class Trace(TraceData):
     def manifest(self, checked: bool = True) -> dict[str, Any]:
         """Return what the page draws from: the `Manifest` of web/src/types.ts, ready for JSON.
 
-        With `checked` off it comes in a third of the time, and None stands in the place of the checks.
+        With `checked` off it comes in a third of the time, and None stands in the place of the
+        checks.
         """
         checks = [check.as_json() for check in self.checks()] if checked else None
         return {**self._manifest, "checks": checks}
@@ -129,7 +138,12 @@ class Trace(TraceData):
         """Return the checks of whether the numbers hold together, each with its measurement."""
         return self._checks
 
-    def account(self, step: int, piece: int | None = None, other: int | None = None) -> LogitAccount:
+    def account(
+        self,
+        step: int,
+        piece: int | None = None,
+        other: int | None = None,
+    ) -> LogitAccount:
         """Account for the logit of a piece (by default the one written), or for its difference to another's."""
         return account_for_logit(self, step, piece, other)
 
@@ -138,7 +152,10 @@ class Trace(TraceData):
         return judge_translation(self, reference)
 
     def answers(self) -> dict[str, Any]:
-        """Answer ahead what a page may ask of this trace, for a file; questions without an answer are left out."""
+        """Answer ahead what a page may ask of this trace, for a file.
+
+        Questions without an answer are left out.
+        """
         answers: dict[str, Any] = {}
         with suppress(ValueError):  # tensors that were not captured
             answers["accounts"] = account_for_every_step(self)
@@ -153,7 +170,10 @@ class Trace(TraceData):
 
     @property
     def model_queries(self) -> ModelQueries | None:
-        """Answers to questions about the whole model; None unless whoever opened the model handed them down."""
+        """Answers to questions about the whole model.
+
+        None unless whoever opened the model handed them down.
+        """
         return self.origin.model_queries() if self.origin.model_queries is not None else None
 
     def again(
@@ -177,6 +197,7 @@ class Trace(TraceData):
             context = self.facts.part.context
         elif context is None:
             context = self.facts.context if sentence == self.sentence else ""
+
         origin = replace(
             self.origin,
             beam=width,
@@ -186,12 +207,17 @@ class Trace(TraceData):
         )
         return trace_sentence(origin, sentence, target, edits, segment)
 
-    def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
+    def edited(
+        self,
+        *edits: EditSpec | Mapping[str, Any],
+        keep_target: bool | None = None,
+    ) -> "Trace":
         """Trace this sentence again with just these edits, in place of the edits of this trace.
 
-        An edit is a `Silence`, `Pattern`, `Hide` or `Prefix`, or a mapping with the same fields and a "kind". With
-        `keep_target`, the default unless there is a `Prefix`, the same translation is traced; without it, one is
-        searched for under the edits. Raises ValueError for an edit that does not fit this model or sentence.
+        An edit is a `Silence`, `Pattern`, `Hide` or `Prefix`, or a mapping with the same fields and
+        a "kind". With `keep_target`, the default unless there is a `Prefix`, the same translation
+        is traced; without it, one is searched for under the edits. Raises ValueError for an edit
+        that does not fit this model or sentence.
         """
         origin, edit_specs = self.origin, check_edits(edits)
         prefix = any(isinstance(edit, Prefix) for edit in edit_specs)
@@ -203,13 +229,17 @@ class Trace(TraceData):
             # A kept target has its beginning already, and a `Prefix` among the edits takes the
             # place of these ids.
             origin = replace(origin, prefix_ids=())
+
         target, part = self.target.ids if keeping else None, self.facts.part
         if part is not None:
             return trace_sentence(origin, part.line, target, edit_specs, part.segment)
         return trace_sentence(origin, self.sentence, target, edit_specs)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the steps, and what the last cross-attention reads; `show` opens the page."""
+        """Return what a notebook shows: the steps, and what the last cross-attention reads.
+
+        `show` opens the page.
+        """
         from pellucid.interpret.page.notebook import numbers_table, texts_table
 
         rows = []
@@ -217,6 +247,7 @@ class Trace(TraceData):
             likeliest = ", ".join(f"{other.piece} {other.prob:.3f}" for other in step.top[:3])
             chosen = step.chosen
             rows.append((str(step.step + 1), step.input, chosen.piece, f"{chosen.prob:.3f}", likeliest))
+
         title = f"{self.source.text} → {self.target.text} (log-probability {self.log_prob:.3f})"
         heads = ["step", "reads", "writes", "probability", "the likeliest"]
         steps = texts_table(title, heads, rows)
@@ -237,7 +268,8 @@ class Trace(TraceData):
     def save_html(self, path: str | Path, keep: str | None = None) -> int:
         """Write the page as one file that needs no network and return its bytes.
 
-        `keep` is maps, float16, float32 or weights; by default float16, and maps where that would take more than 3 MB.
+        `keep` is maps, float16, float32 or weights; by default float16, and maps where that would
+        take more than 3 MB.
         """
         from pellucid.interpret.page.html_file import save_html
 
@@ -263,11 +295,12 @@ def trace_sentence(
     edits: Iterable[EditSpec | Mapping[str, Any]] = (),
     segment: int | None = None,
 ) -> Trace:
-    """Trace the translation of one sentence; a `target`, as text or as ids, is traced instead of searching for one.
+    """Trace the translation of one sentence.
 
-    Of a line that is translated in several segments, the one of this number is traced, 1 first and the default; with a
-    target and without a number, the line is read whole. Raises ValueError for a sentence, target or edit that cannot
-    be traced, and for a trace that would take more memory than is allowed.
+    A `target`, as text or as ids, is traced instead of searching for one. Of a line that is
+    translated in several segments, the one of this number is traced, 1 first and the default; with
+    a target and without a number, the line is read whole. Raises ValueError for a sentence, target
+    or edit that cannot be traced, and for a trace that would take more memory than is allowed.
     """
     began = time.perf_counter()
     translator, model, prefix_ids = origin.translator, origin.bundle.model, origin.prefix_ids
@@ -278,7 +311,8 @@ def trace_sentence(
 
     # What is read: the line, or the part of it that is traced.
     config = _make_search_config(origin, is_given)
-    # A pair that is given is read as it is; only a search would split a line, or trace a part of it.
+    # A pair that is given is read as it is; only a
+    # search would split a line, or trace a part of it.
     reading = config
     if is_given and segment is None:
         reading = replace(config, too_long="refuse", sentences="keep")
@@ -288,14 +322,17 @@ def trace_sentence(
     if part is not None:
         sentence = part.segments[part.segment - 1]
         context = read.context_text if part.segment > 1 else context
+
     if prefix_ids and read.terms:
         raise ValueError(
             "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"
         )
+
     ids = read.request.source
     source = _make_source_side(tokenizer, read)
 
-    # What is refused before the search, which is the slow part: a source that is too long, too.
+    # Refused before the search, which is the slow part: a source that is too long, and edits that
+    # do not fit.
     itemsize = model.output_embedding.weight.element_size()
     rows_to_capture(model.config, len(ids), 1, itemsize, origin.keep)
     edit = edit_watcher(edits, model.config, source.words) if edits else None
@@ -306,7 +343,15 @@ def trace_sentence(
     if target is not None:
         translation = score_given_translation(translator, ids, target, config)
     else:
-        translation = search_translation(translator, line.prepared, config, edits, source, prefix_ids)
+        translation = search_translation(
+            translator,
+            line.prepared,
+            config,
+            edits,
+            source,
+            prefix_ids,
+        )
+
     # The decoder reads its own output shifted right by one position.
     inputs = [BOS, *translation.ids[:-1]]
     refuse_rows_beyond(edits, len(inputs))
@@ -314,6 +359,7 @@ def trace_sentence(
     # What is computed.
     rows = rows_to_capture(model.config, len(ids), len(inputs), itemsize, origin.keep)
     tensors, logits = capture_tensors(model, ids, inputs, rows, edit)
+
     # A given target was scored by the model as it is; under edits, the edited pass is what counts.
     if edits and is_given:
         translation = rescore(translation, logits, config)
@@ -327,10 +373,12 @@ def trace_sentence(
     whole = origin.keep is not None or "logits" in tensors
     remarks = [*translation.remarks, *_trace_notes(translator, line, whole)]
     alarms = translation.alarms
+
     # A search says these itself.
     if is_given:
         alarms = find_alarms(line.segment.marked.text, translation.text, translator.profile)
         remarks = [*line.prepared.notes, *remarks]
+
     facts = TraceFacts(
         id="",
         sentence=sentence,
@@ -364,7 +412,11 @@ def trace_sentence(
     return Trace(facts, model.config, tensors, origin)
 
 
-def _beginning_of_search(is_given: bool, edits: Sequence[EditSpec], prefix_ids: Sequence[int]) -> str:
+def _beginning_of_search(
+    is_given: bool,
+    edits: Sequence[EditSpec],
+    prefix_ids: Sequence[int],
+) -> str:
     """Return the text that the edits begin a translation with; nothing for one that is given.
 
     Raises ValueError for a translation with two beginnings.
@@ -378,7 +430,10 @@ def _beginning_of_search(is_given: bool, edits: Sequence[EditSpec], prefix_ids: 
 
 
 def _make_search_config(origin: TraceOrigin, is_given: bool) -> SearchConfig:
-    """Return the settings of the search; a target that is given is neither searched for nor drawn."""
+    """Return the settings of the search.
+
+    A target that is given is neither searched for nor drawn.
+    """
     settings: dict[str, Any] = {"beam": origin.beam, "sentences": origin.sentences}
     if not is_given:
         settings["markup"] = origin.markup
@@ -407,8 +462,8 @@ def _identify_trace(facts: TraceFacts, tensors: Sequence[str]) -> str:
         [facts.model.sha256, facts.run.dtype, tensors],
         join_context(facts.context, facts.sentence),
         facts.run.search,
-        # A target that was searched for follows from the rest; one that was given is part of the
-        # question.
+        # A target that was searched for follows from the
+        # rest; one that was given is part of the question.
         facts.target.ids if facts.forced else [],
         [asdict(edit) for edit in facts.edits],
     ]
@@ -439,6 +494,7 @@ def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[
     if segment.read.text != segment.marked.text:
         why = "" if segment.read.casing else ", because its training text has few of the characters that were written"
         notes.append(f"the model reads “{segment.read.text}”{why}")
+
     if segment.marked.text != line.prepared.line.strip():
         notes.append("tags and text around the sentence are not read by the model")
     if translator.engine is not translator.torch:
@@ -448,18 +504,21 @@ def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[
     return notes
 
 
-# Verbs that a page may apply to a trace. Their arguments come from outside: `perform_act` reads them strictly.
+# Verbs that a page may apply to a trace. Their arguments
+# come from outside: `perform_act` reads them strictly.
 
 
 def perform_act(trace: Trace, verb: str, arguments: object) -> dict[str, Any] | Trace:
     """Return what a verb of `Acts` (web/src/types.ts) gives: a table that is ready for JSON, or a new trace.
 
-    Raises ValueError, saying what is wrong, for arguments that the verb does not take or this trace cannot serve.
+    Raises ValueError, saying what is wrong, for arguments that the verb does not take or this trace
+    cannot serve.
     """
     queries = trace.model_queries
     verbs = {**VERBS, **(queries.VERBS if queries is not None else {})}
     if verb not in verbs:
         raise ValueError(f"{verb!r:.40} is not something a trace can do; it can {', '.join(verbs)}")
+
     kind, perform = verbs[verb]
     try:
         return perform(trace, read_strictly(kind, arguments, verb))
@@ -530,8 +589,14 @@ def choose_target(text: str | None, ids: Sequence[int] | None) -> str | Sequence
 
 
 VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any] | Trace]]] = {
-    "account": (_AccountArguments, lambda trace, a: trace.account(a.step, a.piece, a.other).as_json()),
-    "checks": (NoArguments, lambda trace, a: {"checks": [check.as_json() for check in trace.checks()]}),
+    "account": (
+        _AccountArguments,
+        lambda trace, a: trace.account(a.step, a.piece, a.other).as_json(),
+    ),
+    "checks": (
+        NoArguments,
+        lambda trace, a: {"checks": [check.as_json() for check in trace.checks()]},
+    ),
     "verdict": (_VerdictArguments, lambda trace, a: trace.verdict(a.reference).as_json()),
     "trace": (_TraceArguments, _trace_again),
     "edit": (_EditArguments, lambda trace, a: trace.edited(*a.edits, keep_target=a.keep_target)),
