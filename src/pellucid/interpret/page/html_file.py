@@ -76,8 +76,10 @@ def trace_page(trace: TraceLike, keep: str | None = None) -> str:
 
 def choose_keep(manifest: Mapping[str, Any]) -> str:
     """Return float16 where all numbers of a trace fit into it and into 3 MB, and maps otherwise."""
-    extremes = [row.get(key) or 0 for row in manifest["tensors"] for key in ("least", "largest")]
-    fits = max(map(abs, extremes), default=0) <= float(np.finfo(np.float16).max)
+    extreme = 0
+    for row in manifest["tensors"]:
+        extreme = max(extreme, abs(row.get("least") or 0), abs(row.get("largest") or 0))
+    fits = extreme <= float(np.finfo(np.float16).max)
     return "float16" if fits and estimate_size(manifest, "float16") <= _LARGEST_WHOLE else "maps"
 
 
@@ -142,7 +144,9 @@ def _select_for_file(
     """Return the manifest of the file, and its rows, of tensors and of parameters, whose numbers are kept."""
     require_keep_choice(keep)
     rows = [_row_for_file(row, keep) for row in manifest["tensors"]]
-    weights = [{**row, "captured": row["captured"] and keep == "weights"} for row in manifest["parameters"]]
+    weights = []
+    for row in manifest["parameters"]:
+        weights.append({**row, "captured": row["captured"] and keep == "weights"})
     tensors = [row for row in rows if row["captured"]]
     parameters = [row for row in weights if row["captured"]]
     half = keep == "float16"
@@ -180,7 +184,9 @@ def _row_for_file(row: Mapping[str, Any], keep: str) -> dict[str, Any]:
     One whose numbers are not kept counts as not captured.
     """
     if not row["captured"] or (keep == "maps" and row["op"]["kind"] not in _MAP_OPERATIONS):
-        return {key: value for key, value in row.items() if key not in ("least", "largest")} | {"captured": False}
+        shown = {key: value for key, value in row.items() if key not in ("least", "largest")}
+        return {**shown, "captured": False}
+
     if keep != "float16" or row["dtype"] == "bool":
         return dict(row)
     # The page scales its colours by these, so they must be rounded as the numbers themselves are.
@@ -210,7 +216,9 @@ def page_document(
 
     # Packed on their own; the rest of the manifest stays readable in the file.
     packed = {name: _dump_json(manifest[name]) for name in _PACKED_ANSWERS if name in manifest}
-    answers = "".join(html_block("answer", name, text.encode("ascii"), level=9) for name, text in packed.items())
+    answers = ""
+    for name, text in packed.items():
+        answers += html_block("answer", name, text.encode("ascii"), level=9)
     plain = {name: value for name, value in manifest.items() if name not in _PACKED_ANSWERS}
     source, target = (escape(str(manifest[side]["text"])) for side in ("source", "target"))
     return f"""<!doctype html>

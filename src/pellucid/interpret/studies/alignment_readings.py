@@ -279,7 +279,9 @@ def _count_links(
     drawn: Bool[Tensor, "R N M"], sure: Bool[Tensor, "N M"], possible: Bool[Tensor, "N M"]
 ) -> Int[Tensor, "R 3"]:
     """Count the links that each reading drew, and how many of these are in gold."""
-    return torch.stack([links.sum(dim=(1, 2)) for links in (drawn, drawn & sure, drawn & possible)], dim=1)
+    drawn_sure, drawn_possible = drawn & sure, drawn & possible
+    counts = [links.sum(dim=(1, 2)) for links in (drawn, drawn_sure, drawn_possible)]
+    return torch.stack(counts, dim=1)
 
 
 def _link_matrix(links: Iterable[tuple[int, int]], pair: EncodedPair) -> Bool[Tensor, "N M"]:
@@ -298,7 +300,10 @@ def choose_readings(results: Sequence[ReadingResult]) -> tuple[ReadingResult, Re
     side, the layer of the largest mean norm (Kobayashi et al. 2020, 5.2).
     """
     # only whole layers have a mean norm
-    layers = [result for result in results if result.mean_norm is not None and result.reading.kind == "norms"]
+    layers = []
+    for result in results:
+        if result.mean_norm is not None and result.reading.kind == "norms":
+            layers.append(result)
     least = min(layers, key=lambda result: result.disagreement)
     same_side = [result for result in layers if result.reading.side == least.reading.side]
     return least, max(same_side, key=lambda result: result.mean_norm or 0.0)

@@ -282,9 +282,10 @@ def rollout_table(trace: Trace, attention: str, *, pieces: bool = False) -> Atte
 
 def reading_distances(trace: Trace, stack: str) -> list[ReadingDistances]:
     """Measure how far each self-attention of a stack ("encoder" or "decoder") reads, layer by layer."""
-    names = [name for name in attention_names(trace.config) if name.startswith(stack) and name.endswith(".self")]
     distances = []
-    for name in names:
+    for name in attention_names(trace.config):
+        if not name.startswith(stack) or not name.endswith(".self"):
+            continue
         queries, keys = attention_axes(trace, name)
         positions = _positions_of_words(queries), _positions_of_words(keys)
         without_specials = np.ix_(*positions)

@@ -240,8 +240,9 @@ def kept_counts(heads: int, points: int) -> list[int]:
     >>> kept_counts(48, 6)
     [48, 38, 29, 19, 10, 0]
     """
-    # rounding may give a number twice
-    return list(dict.fromkeys(round(count) for count in np.linspace(heads, 0, max(2, min(points, heads + 1)))))
+    points = max(2, min(points, heads + 1))
+    # Rounding may give a number twice.
+    return list(dict.fromkeys(map(round, np.linspace(heads, 0, points).tolist())))
 
 
 def head_orders(heads: Sequence[Head], by: Mapping[str, Sequence[float]]) -> dict[str, list[Head]]:
@@ -263,9 +264,9 @@ def silence_in_weights(model: Transformer, heads: Iterable[Head]) -> Transformer
     """
     silent = list(heads)
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    weights = {head.attention: model.get_parameter(f"{head.attention}.output.weight") for head in silent}
-    for weight in weights.values():
-        # what is not in the memo is copied: only the projections that are changed
+    for attention in {head.attention for head in silent}:
+        # What is not in the memo is copied: only the projections that are changed.
+        weight = model.get_parameter(f"{attention}.output.weight")
         del shared[id(weight)]
 
     # deepcopy takes what its memo holds as copied already, so these tensors are shared

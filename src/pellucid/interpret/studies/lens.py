@@ -81,8 +81,11 @@ def logit_lens(trace: Trace, count: int = 3) -> Lens:
     origin = trace.origin
     model, piece_texts = origin.bundle.model, origin.translator.tokenizer.target_pieces
     tensors = residual_tensors(model.config)
-    logits = (early_logits(model, trace.values_of(tensor)) for tensor in tensors.values())
-    log_probs = [log_probabilities(layer_logits.double()) for layer_logits in logits]
+    log_probs = []
+    for tensor in tensors.values():
+        logits = early_logits(model, trace.values_of(tensor))
+        log_probs.append(log_probabilities(logits.double()))
+
     pieces = piece_texts(range(model.config.target_vocabulary))
     rows = [_lens_row(layer, log_probs[-1], trace.target.ids, pieces, count) for layer in log_probs]
     return Lens(list(tensors), trace.inputs.pieces, piece_texts(trace.target.ids), rows)

@@ -36,7 +36,12 @@ class PieceFrequencies:
         vocabulary: int,
     ) -> "PieceFrequencies":
         """Count the pieces of these sentences, without special tokens."""
-        pieces = Counter(i for ids in sentences for i in ids if i not in (PAD, BOS, EOS))
+        pieces: Counter[int] = Counter()
+        for ids in sentences:
+            pieces.update(ids)
+        for special in (PAD, BOS, EOS):
+            pieces.pop(special, None)
+
         counts, common = torch.zeros(vocabulary), torch.zeros(vocabulary, dtype=torch.bool)
         # equally common pieces are ranked by id, so that the same text always gives the same ranks
         for rank, (i, count) in enumerate(sorted(pieces.items(), key=lambda row: (-row[1], row[0]))):
@@ -123,6 +128,7 @@ def encode_study_pairs(
 
     source_ids = encode_with_context(tokenizer, sources)
     target_ids = tokenizer.encode_target(targets)
+
     blank: list[int] = []
     long: list[int] = []
     lines: list[int] = []
@@ -202,8 +208,11 @@ def count_batches(pairs: StudyPairs, config: ModelConfig) -> int:
 
 
 def _pair_lengths(pairs: StudyPairs) -> dict[int, int]:
-    sides = zip(pairs.sources, pairs.targets, strict=True)
-    return {n: max(len(source), len(target)) for n, ((source, _), (target, _)) in enumerate(sides)}
+    lengths = {}
+    for n, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
+        source_ids, target_ids = source[0], target[0]
+        lengths[n] = max(len(source_ids), len(target_ids))
+    return lengths
 
 
 def batch_numbers(lengths: Mapping[int, int], config: ModelConfig) -> Iterator[list[int]]:
@@ -272,8 +281,10 @@ class QueryView:
     def of_words(cls, queries: BatchSide, keys: BatchSide, causal: bool) -> "QueryView":
         """Return the view word by word, for a pattern that `merge_to_words` made."""
         # a word whose pieces all begin in another word has no column of its own and does not count
-        q, k = (_piece_word_matrix(side.words).any(dim=1) for side in (queries, keys))
-        q_positions, k_positions = (torch.arange(words.shape[1], device=words.device) for words in (q, k))
+        q = _piece_word_matrix(queries.words).any(dim=1)
+        k = _piece_word_matrix(keys.words).any(dim=1)
+        q_positions = torch.arange(q.shape[1], device=q.device)
+        k_positions = torch.arange(k.shape[1], device=k.device)
         return cls.of_keys(q, k, q_positions, k_positions, causal)
 
     @classmethod

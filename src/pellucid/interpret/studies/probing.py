@@ -157,10 +157,13 @@ def read_gallery() -> list[Probe]:
     probes = []
     text = Path(__file__).with_name("probes.toml").read_text(encoding="utf-8")
     for table in tomllib.loads(text)["probe"]:
-        lists = {key: tuple(table.get(key, ())) for key in ("differ", "article")}
-        # A rank of one word stands without brackets.
-        order = tuple((rank,) if isinstance(rank, str) else tuple(rank) for rank in table.get("order", ()))
-        probes.append(Probe(**{**table, **lists, "order": order}))
+        order = []
+        for rank in table.get("order", ()):
+            # A rank of one word stands without brackets.
+            order.append((rank,) if isinstance(rank, str) else tuple(rank))
+        differ, article = tuple(table.get("differ", ())), tuple(table.get("article", ()))
+        lists = {"order": tuple(order), "differ": differ, "article": article}
+        probes.append(Probe(**{**table, **lists}))
     return probes
 
 
@@ -307,7 +310,9 @@ def chance_of_wish(
     Exact where the words that count have the same number of pieces: among words alike, every order
     is as likely as another.
     """
-    compared = [n for rank in ranks for n in rank] or [n for n in words if readable[:, n].any()]
+    compared = [n for rank in ranks for n in rank]
+    if not ranks:
+        compared = [n for n in words if readable[:, n].any()]
     # a word of several pieces is read by chance more
     # than one of a single piece: its pieces are added up
     if len(set(sizes[compared])) == 1 and readable[:, compared].all():

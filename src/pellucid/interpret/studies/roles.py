@@ -57,7 +57,10 @@ def positional_badges(by_unit: Mapping[str, Mapping[int, QueryShare]]) -> list[B
     """
     badges: dict[int, Badge] = {}
     for unit, offsets in by_unit.items():
-        shares = {d: share.value for d, share in offsets.items() if share.value is not None and share.queries >= FEWEST}
+        shares: dict[int, float] = {}
+        for d, share in offsets.items():
+            if share.value is not None and share.queries >= FEWEST:
+                shares[d] = share.value
         if not shares:
             continue
         # of equal shares the nearest offset

@@ -42,7 +42,10 @@ class WordAxis:
     @property
     def owners(self) -> list[int]:
         """The number of the group of each piece."""
-        group_of = {position: number for number, group in enumerate(self.groups) for position in group.positions}
+        group_of: dict[int, int] = {}
+        for number, group in enumerate(self.groups):
+            for position in group.positions:
+                group_of[position] = number
         return [group_of[position] for position in range(len(self.pieces))]
 
     def find(self, name: str) -> int:

@@ -167,9 +167,12 @@ class CutText(TraceSide):
     @property
     def many_piece_words(self) -> list[tuple[str, int]]:
         """Words that were cut into more than `MANY_PIECES` pieces, and into how many."""
-        texts = self.text.split()
-        counts = [self.words.count(number) for number in range(len(texts))]
-        return [(word, count) for word, count in zip(texts, counts, strict=True) if count > MANY_PIECES]
+        words = []
+        for number, word in enumerate(self.text.split()):
+            count = self.words.count(number)
+            if count > MANY_PIECES:
+                words.append((word, count))
+        return words
 
 
 def cut_into_pieces(tokenizer: Tokenizer, text: str, side: str = "source") -> CutText:
@@ -192,9 +195,12 @@ def cut_into_pieces(tokenizer: Tokenizer, text: str, side: str = "source") -> Cu
 
 def count_words_and_pieces(cuts: Sequence[CutText]) -> tuple[int, int, int]:
     """Count words, pieces that are no special tokens, and unknown pieces of several texts."""
-    words = sum(len(cut.text.split()) for cut in cuts)
-    pieces = sum(word is not None for cut in cuts for word in cut.words)
-    return words, pieces, sum(sum(cut.unknown) for cut in cuts)
+    words = pieces = unknown = 0
+    for cut in cuts:
+        words += len(cut.text.split())
+        pieces += sum(word is not None for word in cut.words)
+        unknown += sum(cut.unknown)
+    return words, pieces, unknown
 
 
 @dataclass(frozen=True)

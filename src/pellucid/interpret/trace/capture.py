@@ -76,7 +76,11 @@ def tensor_bytes(
 ) -> int:
     """Return the bytes that these tensors take: one for a boolean, `itemsize` for a number."""
     size = axis_sizes(config, source, target)
-    return sum(prod(tensor_shape(row, size)) * (1 if row.name.endswith(".allowed") else itemsize) for row in rows)
+    total = 0
+    for row in rows:
+        bytes_of_number = 1 if row.name.endswith(".allowed") else itemsize
+        total += prod(tensor_shape(row, size)) * bytes_of_number
+    return total
 
 
 def capture_tensors(
@@ -137,8 +141,10 @@ def decoding_steps(
         best = order[:_TOP_CANDIDATES].tolist()
         # The chosen piece need not be among the best: it
         # may have been given, or preferred by the beam.
-        values = {i: (float(row[i]), float(log_row[i])) for i in {*best, target[t]}}
-        candidates = {i: Candidate(i, piece(i), x, log_p, float(np.exp(log_p))) for i, (x, log_p) in values.items()}
+        candidates = {}
+        for i in {*best, target[t]}:
+            log_p = float(log_row[i])
+            candidates[i] = Candidate(i, piece(i), float(row[i]), log_p, float(np.exp(log_p)))
         probs = log_row.exp()
         steps.append(
             DecodingStep(

@@ -342,7 +342,9 @@ def _count_letters(piece: str) -> int:
     >>> _count_letters("▁ball"), _count_letters("<0x41>"), _count_letters("7"), _count_letters("球")
     (4, 0, 0, 0)
     """
-    return 0 if piece.startswith("<") else sum(x.isalpha() and east_asian_width(x) not in "WF" for x in piece)
+    if piece.startswith("<"):
+        return 0
+    return sum(x.isalpha() and east_asian_width(x) not in "WF" for x in piece)
 
 
 # Kind of finding that an alarm is, where another
@@ -435,7 +437,8 @@ def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[_Fi
     # What the source itself repeats may be repeated.
     allowed = max((size for _, _, size in repeated_runs(case.text.split())), default=0)
     for first, second, size in repeated_runs(words):
-        a, b = (effects.attention[start : start + size] for start in (first, second))
+        a = effects.attention[first : first + size]
+        b = effects.attention[second : second + size]
         share = float(np.minimum(a, b).sum(axis=1).mean())
         if size <= allowed or share < _SAME_SOURCE_SHARE:
             continue

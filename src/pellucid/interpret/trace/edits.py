@@ -175,7 +175,9 @@ def edit_watcher(
     It serves any number of rows and target positions: a row that does not exist yet is left alone.
     Raises ValueError, naming every problem, for edits that do not fit this model or this sentence.
     """
-    problems = [problem for edit in edits for problem in _edit_problems(edit, config, words)]
+    problems: list[str] = []
+    for edit in edits:
+        problems += _edit_problems(edit, config, words)
     if problems:
         raise ValueError("; ".join(problems))
 
@@ -236,13 +238,14 @@ def _leave_out_positions(config: ModelConfig) -> dict[str, _TensorChange]:
 
 def _leave_out_residual(config: ModelConfig) -> dict[str, _TensorChange]:
     """Return the changes that put the output of each sublayer in the place of its sum with the input."""
-    changes: dict[str, _TensorChange] = {}
-    stacks = (
-        ("encoder", config.encoder_layers, ("self", "ffn")),
-        ("decoder", config.decoder_layers, ("self", "cross", "ffn")),
-    )
+    parts = []
+    for n in range(config.encoder_layers):
+        parts += [f"encoder.{n}.self", f"encoder.{n}.ffn"]
+    for n in range(config.decoder_layers):
+        parts += [f"decoder.{n}.self", f"decoder.{n}.cross", f"decoder.{n}.ffn"]
 
-    for part in (f"{stack}.{n}.{part}" for stack, layers, parts in stacks for n in range(layers) for part in parts):
+    changes: dict[str, _TensorChange] = {}
+    for part in parts:
         # Dropout is off in every trace, so that the sum without the input is just this output.
         output = changes[f"{part}.output"] = _Keep()
         changes[f"{part}_residual.sum"] = lambda _, output=output: output.value

@@ -203,12 +203,14 @@ def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str)
     last = len(ids) - (ids[-1:] == [EOS])
     word_of_piece: list[int | None] = [None] * len(ids)
     # In reverse, so that the first of two words that share a piece is written last.
-    for word, piece in reversed(
-        [(n, i) for n, piece_range in enumerate(word_piece_ranges(pieces[:last], text)) for i in piece_range]
-    ):
-        word_of_piece[piece] = word
+    ranges = list(enumerate(word_piece_ranges(pieces[:last], text)))
+    for word, piece_range in reversed(ranges):
+        for piece in piece_range:
+            word_of_piece[piece] = word
 
-    unknown = [i == UNK or bool(_BYTE.fullmatch(piece)) for i, piece in zip(ids, pieces, strict=True)]
+    unknown = []
+    for i, piece in zip(ids, pieces, strict=True):
+        unknown.append(i == UNK or bool(_BYTE.fullmatch(piece)))
     return TraceSide(
         text,
         normalised,
@@ -227,7 +229,9 @@ def model_facts(bundle: Bundle) -> _ModelFacts:
     """
     files = bundle.manifest.get("files", {})
     parameter_count = sum(parameter.numel() for parameter in bundle.model.parameters())
-    tokenizer_hashes = [files.get(name, {}).get("sha256", "") for name in Tokenizer.files(bundle.tokenizer.config)]
+    tokenizer_hashes = []
+    for name in Tokenizer.files(bundle.tokenizer.config):
+        tokenizer_hashes.append(files.get(name, {}).get("sha256", ""))
     return _ModelFacts(
         "/".join(bundle.directory.resolve().parts[-2:]),
         asdict(bundle.model.config),

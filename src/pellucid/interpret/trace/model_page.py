@@ -100,15 +100,17 @@ def pack_model(
     if not facts.sha256:
         raise ValueError("the model was never saved")
 
+    sizes = {}
+    for name, parameter in bundle.model.named_parameters():
+        sizes[f"parameter {name}"] = 4 * parameter.numel()
+    for name, data in files.items():
+        sizes[f"tokenizer {name}"] = len(data)
     head = {
         "header": _model_header(bundle, translator, "float32"),
         "sha256": facts.sha256,
         "tokenizer_sha256": facts.tokenizer_sha256,
         "engine": read_script(ENGINE_PATH),
-        "sizes": {
-            **{f"parameter {name}": 4 * weights.numel() for name, weights in bundle.model.named_parameters()},
-            **{f"tokenizer {name}": len(data) for name, data in files.items()},
-        },
+        "sizes": sizes,
     }
     weights = (values.astype("<f4", copy=False).tobytes() for _, values in _list_parameters(bundle.model))
     return json.dumps(head).encode() + b"\n", chain(weights, files.values())
@@ -124,8 +126,9 @@ def _model_header(bundle: Bundle, translator: Translator, precision: str) -> dic
         raise ValueError(f"the page computes only parts of Pellucid's own: {'; '.join(problems)}")
     if tokenizer.languages:
         raise ValueError("the page does not tell a multilingual model which language to write")
-    if reasons := [reason for side in (tokenizer.source, tokenizer.target) for reason in _tokenizer_problems(side)]:
-        raise ValueError(f"the page cannot cut text as this tokenizer does: it {reasons[0]}")
+    for side in (tokenizer.source, tokenizer.target):
+        for reason in _tokenizer_problems(side):
+            raise ValueError(f"the page cannot cut text as this tokenizer does: it {reason}")
 
     return {
         "format": "pellucid-model",

@@ -34,11 +34,11 @@ class Check:
 
         Infinities and NaN, which JSON lacks, become None.
         """
-        numbers = {"value": self.value, "limit": self.limit}
-        return {
-            **asdict(self),
-            **{k: number if number is not None and isfinite(number) else None for k, number in numbers.items()},
-        }
+        row = asdict(self)
+        for name in ("value", "limit"):
+            if row[name] is not None and not isfinite(row[name]):
+                row[name] = None
+        return row
 
 
 def check_at_most(limit: float, name: str, value: float, means: str) -> Check:
@@ -133,8 +133,12 @@ def _list_first_names(names: Collection[str]) -> str:
 
 def check_patterns(run: CapturedRun) -> Iterator[Check]:
     """Check that each row of a pattern is a distribution over the keys it may read."""
-    names = [name for name in run.tensors if name.endswith(".pattern") and name not in run.replaced]
-    names = [name for name in names if name.replace(".pattern", ".allowed") in run.tensors]
+    names = []
+    for name in run.tensors:
+        is_unedited_pattern = name.endswith(".pattern") and name not in run.replaced
+        if is_unedited_pattern and name.replace(".pattern", ".allowed") in run.tensors:
+            names.append(name)
+
     sum_name, zero_name = "rows of every pattern sum to 1", "what may not be read has weight 0"
     if not names:
         yield from checks_not_made("no unedited pattern was captured", sum_name, zero_name)
@@ -304,4 +308,7 @@ def largest_difference(least: float, *differences: np.ndarray) -> float:
 
     NaN if any of them is NaN.
     """
-    return float(np.max([least, *(np.max(np.abs(difference), initial=0.0) for difference in differences)]))
+    largest = [least]
+    for difference in differences:
+        largest.append(np.max(np.abs(difference), initial=0.0))
+    return float(np.max(largest))

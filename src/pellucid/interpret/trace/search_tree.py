@@ -243,7 +243,11 @@ def choose_segment(
         whole = replace(config, sentences="keep")
         return TracedLine(prepare(text, whole, chosen.context_text, prefix), part)
 
-    notes = [note for note in prepared.notes if note == chosen.read.note or note not in CASING_NOTES.values()]
+    notes = []
+    for note in prepared.notes:
+        if note == chosen.read.note or note not in CASING_NOTES.values():
+            notes.append(note)
+
     return TracedLine(PreparedLine(text, SplitLine((text,), ("", "")), (chosen,), tuple(notes)), part)
 
 
