@@ -7,7 +7,8 @@ import pytest
 import typer
 
 from pellucid.cli import app
-from pellucid.cli.options import REMOVED_OPTIONS, describe_error
+from pellucid.cli.options import describe_error
+from pellucid.cli.removed_options import REMOVED_OPTIONS
 from pellucid.decode.request import SearchConfig
 from pellucid.serve.settings import Limits
 from pellucid.training.config import RunConfig

@@ -58,15 +58,23 @@ def _show_version(requested: bool) -> None:
 @app.callback()
 def pellucid(
     version: Annotated[
-        bool, option("show the version and exit", None, "--version", callback=_show_version, is_eager=True)
+        bool,
+        option(
+            "show the version and exit",
+            None,
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+        ),
     ] = False,
 ) -> None:
     """A Transformer you can see through: train it on your own sentence pairs, translate with it, score it.
 
     Start with: pellucid demo
 
-    Results go to standard output, progress and messages to standard error. A file that a command writes appears when it
-    is complete; a link keeps pointing, and a device, a FIFO or a socket is written directly. Exit code 0: success; 1:
-    the run failed; 2: something is wrong with the input, and one message says what; 130: interrupted (a
-    training that saved everything when it was told to stop: 129, 130 or 143, as shells count signals).
+    Results go to standard output, progress and messages to standard error. A file that a command
+    writes appears when it is complete; a link keeps pointing, and a device, a FIFO or a socket is
+    written directly. Exit code 0: success; 1: the run failed; 2: something is wrong with the input,
+    and one message says what; 130: interrupted (a training that saved everything when it was told
+    to stop: 129, 130 or 143, as shells count signals).
     """

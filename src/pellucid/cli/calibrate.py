@@ -16,7 +16,8 @@ CALIBRATE_EXAMPLES = """\
 def run_calibrate(
     model: Annotated[str, MODEL],
     source: Annotated[
-        str | None, option("dev sentences; default: those of the run that trained the model", "FILE")
+        str | None,
+        option("dev sentences; default: those of the run that trained the model", "FILE"),
     ] = None,
     reference: Annotated[str | None, option("their translations by people", "FILE")] = None,
     good_chrf: Annotated[
@@ -25,13 +26,15 @@ def run_calibrate(
 ) -> None:
     """Learn how sure a model's translations are.
 
-    The dev set is translated, and each sentence counted as needing no change where it is the reference or nearly so,
-    by chrF. On one half of them is learned how likely that is, from the log-probability and the lengths; the other half
-    shows what it is worth. The same is learned for single words: how likely it is that the reference has them, too.
-    The chrF of a sentence is expected from the same numbers: the worst fifth of the dev set, and its worst two fifths,
-    say below which expected chrF a translation is graded as "redo" and "look" (`translate`).
-    The curves are stored in the model directory. From then on `translate --json` and the server give a confidence with
-    each translation, `translate --only-above 0.9` leaves the others to people, and the page shades unsure words.
+    The dev set is translated, and each sentence counted as needing no change where it is the
+    reference or nearly so, by chrF. On one half of them is learned how likely that is, from the
+    log-probability and the lengths; the other half shows what it is worth. The same is learned for
+    single words: how likely it is that the reference has them, too. The chrF of a sentence is
+    expected from the same numbers: the worst fifth of the dev set, and its worst two fifths, say
+    below which expected chrF a translation is graded as "redo" and "look" (`translate`). The curves
+    are stored in the model directory. From then on `translate --json` and the server give a
+    confidence with each translation, `translate --only-above 0.9` leaves the others to people, and
+    the page shades unsure words.
     """
     from pellucid.api import load
     from pellucid.decode.confidence import CALIBRATION, confidence_features
@@ -65,22 +68,36 @@ def run_calibrate(
 
         dev = dev_pairs_of(find_old_runs(Path(model))[0])
         sources, references = dev.sources, dev.targets
+
     translations = list(show_progress(loaded.translate_stream(sources, document=reads_before), total=len(sources)))
     searched = [i for i, found in enumerate(translations) if found.stop in ("eos", "length")]
-    translations, references = [translations[i] for i in searched], [references[i] for i in searched]
+    translations = [translations[i] for i in searched]
+    references = [references[i] for i in searched]
     texts = [found.text for found in translations]
     unchanged = find_unchanged(texts, references, good_chrf, loaded.lowercase)
-    # A pair alone would be scored without the sentence before it, so such a model gets no curve of words.
+
+    # A pair alone would be scored without the sentence
+    # before it, so such a model gets no curve of words.
     words = (
         []
         if reads_before
-        else judge_words(loaded.translator, [sources[i] for i in searched], texts, references, loaded.lowercase)
+        else judge_words(
+            loaded.translator,
+            [sources[i] for i in searched],
+            texts,
+            references,
+            loaded.lowercase,
+        )
     )
     calibration = fit_calibration(
         list_features(translations, confidence_features), unchanged, words, {"good_chrf": good_chrf}
     )
     chrf = score_sentences(texts, references, loaded.lowercase)
     quality, worth = fit_quality(list_features(translations, quality_features), chrf)
-    calibration = replace(calibration, quality=quality, about={**calibration.about, "quality": worth})
+    calibration = replace(
+        calibration,
+        quality=quality,
+        about={**calibration.about, "quality": worth},
+    )
     add_files(model, {CALIBRATION: calibration.to_json()})
     write_lines([*calibration_lines(dict(calibration.about)), *grade_lines(quality, worth)])

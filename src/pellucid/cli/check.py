@@ -5,8 +5,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import read_sentences, require_file, set_language, show_progress, write_report
-from pellucid.cli.options import DEVICE, JSON, LANGUAGE_OF_TRANSLATIONS, SOURCE_LANGUAGE, argument, file_option, option
+from pellucid.cli.files import (
+    read_sentences,
+    require_file,
+    set_language,
+    show_progress,
+    write_report,
+)
+from pellucid.cli.options import (
+    DEVICE,
+    JSON,
+    LANGUAGE_OF_TRANSLATIONS,
+    SOURCE_LANGUAGE,
+    argument,
+    file_option,
+    option,
+)
 from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_text
 from pellucid.store.atomic import require_writable, write_text_whole
 
@@ -25,41 +39,68 @@ CHECK_EXAMPLES = """\
 
 def run_check(
     source: Annotated[
-        str, argument("SOURCE", "sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx")
+        str,
+        argument(
+            "SOURCE",
+            "sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx",
+        ),
     ],
     target: Annotated[
-        str | None, typer.Argument(metavar="[TARGET]", help="their translations, line by line", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[TARGET]",
+            help="their translations, line by line",
+            show_default=False,
+        ),
     ] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
     against: Annotated[
-        list[str] | None, file_option("sentences of a dev or test set that must not be in the text; repeatable")
+        list[str] | None,
+        file_option("sentences of a dev or test set that must not be in the text; repeatable"),
     ] = None,
     model: Annotated[
-        str | None, option("model directory; its scores then decide which pairs are no translations", "MODEL")
+        str | None,
+        option("model directory; its scores then decide which pairs are no translations", "MODEL"),
     ] = None,
     device: Annotated[str, DEVICE] = "cpu",
-    fix: Annotated[str | None, option("write PREFIX.source, PREFIX.target and PREFIX.removed.tsv", "PREFIX")] = None,
-    remove: Annotated[list[str] | None, option("a fault that --fix takes out, too; repeatable", "FAULT")] = None,
-    keep: Annotated[list[str] | None, option("a fault that --fix leaves in; repeatable", "FAULT")] = None,
+    fix: Annotated[
+        str | None,
+        option("write PREFIX.source, PREFIX.target and PREFIX.removed.tsv", "PREFIX"),
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        option("a fault that --fix takes out, too; repeatable", "FAULT"),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        option("a fault that --fix leaves in; repeatable", "FAULT"),
+    ] = None,
     html: Annotated[str | None, file_option("also write the report as an HTML page")] = None,
     examples: Annotated[int, option("examples of each fault to show", min=0)] = 5,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Check parallel text for faults.
 
-    It says what is wrong, where, how often, and how to take it out. It finds lines that have shifted (from which line,
-    by how much), pairs that are no translations of each other, copies, wrong languages, duplicates, boilerplate,
-    sentences of your test set, and a dozen smaller faults. Nothing is downloaded: which words and letters belong
-    together is learned from the text itself, which takes a few hundred pairs. In a small text a model that you have
-    finds more, and takes longer: with --model, a pair is no translation if the model expects its target no more from
-    its source than from another source. --fix takes whole pairs out and never moves a line. It removes faults that do
-    harm and are found surely; the others are listed for you to look at, and --remove takes them out, too.
+    It says what is wrong, where, how often, and how to take it out. It finds lines that have
+    shifted (from which line, by how much), pairs that are no translations of each other, copies,
+    wrong languages, duplicates, boilerplate, sentences of your test set, and a dozen smaller
+    faults. Nothing is downloaded: which words and letters belong together is learned from the text
+    itself, which takes a few hundred pairs. In a small text a model that you have finds more, and
+    takes longer: with --model, a pair is no translation if the model expects its target no more
+    from its source than from another source. --fix takes whole pairs out and never moves a line. It
+    removes faults that do harm and are found surely; the others are listed for you to look at, and
+    --remove takes them out, too.
     """
     from pellucid.data.corpus import SkippedPairs, read_rows
     from pellucid.data.formats.units import Sides
     from pellucid.data.lines import is_read_once
-    from pellucid.workflows.check.examine import examine_corpus, faults_removed, report_as_object, write_fixed
+    from pellucid.workflows.check.examine import (
+        examine_corpus,
+        faults_removed,
+        report_as_object,
+        write_fixed,
+    )
 
     faults = faults_removed(remove or (), keep or ())
     if (remove or keep) and fix is None:
@@ -71,19 +112,24 @@ def run_check(
     require_writable(fix and f"{fix}.source")
     sides = Sides(source_language, target_language)
     skipped = SkippedPairs()
+
     # Standard input and pipes can be read only once.
     held = list(read_rows(source, target, sides, skipped)) if any(map(is_read_once, files)) else None
 
     def read() -> Iterator[tuple[int, str, str]]:
         if held is None:
-            # The text is read several times, and what holds no pair is counted each time from the beginning.
+            # The text is read several times, and what holds
+            # no pair is counted each time from the beginning.
             skipped.counts.clear()
             skipped.examples.clear()
         return show_progress(held if held is not None else read_rows(source, target, sides, skipped))
 
     held_out = (line for path in against for line in read_sentences(path)) if against else None
     report = examine_corpus(
-        read, held_out, examples, make_pair_scores(model, target_language, device) if model is not None else None
+        read,
+        held_out,
+        examples,
+        make_pair_scores(model, target_language, device) if model is not None else None,
     )
     report.reasons = dict(skipped.counts)
     if skipped:
@@ -92,16 +138,26 @@ def run_check(
         from pellucid.workflows.check.check_page import report_as_html
 
         write_text_whole(html, report_as_html(report, files))
+
     if fix is not None:
         kept, removed = write_fixed(report, read(), fix, faults)
         typer.echo(
-            f"{kept:,} pairs kept in {fix}.source and {fix}.target, {removed:,} removed: {fix}.removed.tsv", err=True
+            f"{kept:,} pairs kept in {fix}.source and {fix}.target, {removed:,} removed: {fix}.removed.tsv",
+            err=True,
         )
-    write_report(json, [report_as_object(report, files)], _report_lines(report, files, Terminal.of_stdout()))
+
+    write_report(
+        json,
+        [report_as_object(report, files)],
+        _report_lines(report, files, Terminal.of_stdout()),
+    )
 
 
 def make_pair_scores(directory: str, language: str | None, device: str) -> "ScorePairs":
-    """Load a model, and return the function that scores pairs with it; the targets are in `language`."""
+    """Load a model, and return the function that scores pairs with it.
+
+    The targets are in `language`.
+    """
     import numpy as np
 
     from pellucid.api import load
@@ -110,7 +166,11 @@ def make_pair_scores(directory: str, language: str | None, device: str) -> "Scor
     tokenizer, longest = model.translator.tokenizer, model.translator.lengths.longest
 
     def score(sources: Sequence[str], targets: Sequence[str]) -> "Floats":
-        pieces = zip(tokenizer.encode_source(sources), tokenizer.encode_target(targets), strict=True)
+        pieces = zip(
+            tokenizer.encode_source(sources),
+            tokenizer.encode_target(targets),
+            strict=True,
+        )
         # With one piece, EOS, a side is empty.
         chosen = [i for i, (a, b) in enumerate(pieces) if min(len(a), len(b)) > 1 and max(len(a), len(b)) <= longest]
         scores = model.score([sources[i] for i in chosen], [targets[i] for i in chosen])
@@ -121,7 +181,11 @@ def make_pair_scores(directory: str, language: str | None, device: str) -> "Scor
     return score
 
 
-def _report_lines(report: "CorpusReport", files: Iterable[str], terminal: Terminal) -> Iterator[str]:
+def _report_lines(
+    report: "CorpusReport",
+    files: Iterable[str],
+    terminal: Terminal,
+) -> Iterator[str]:
     from pellucid.workflows.check.examine import removing_option
     from pellucid.workflows.check.pair_faults import FAULTS
 
@@ -138,6 +202,7 @@ def _report_lines(report: "CorpusReport", files: Iterable[str], terminal: Termin
             yield from wrap_text(escape_controls(detail), terminal.width, "  ")
         for example in finding.examples:
             yield from _example_lines(example, terminal)
+
     for note in report.notes:
         yield ""
         yield from wrap_text(f"Not looked for: {note}.", terminal.width)

@@ -32,13 +32,15 @@ def run_convert(
     files: Annotated[
         list[str],
         argument(
-            "IN OUT", "a file of pairs, or a source and a target, a sentence a line; then the same again, to write"
+            "IN OUT",
+            "a file of pairs, or a source and a target, a sentence a line; then the same again, to write",
         ),
     ],
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     places: Annotated[
-        str | None, file_option("also write a line for each pair: kept, or why not, a tab, and its place in IN")
+        str | None,
+        file_option("also write a line for each pair: kept, or why not, a tab, and its place in IN"),
     ] = None,
 ) -> None:
     """Convert pairs from one format into another.
@@ -50,8 +52,9 @@ def run_convert(
     into the file that bears its name: train.es, train.es.txt. All but .xlsx, .zip and .parquet may be compressed: .gz,
     .xz or .bz2 behind the ending. - is TSV on standard input or output.
 
-    What holds no translation is left out and counted, with the first places; inline codes of other programs (tags) are
-    removed from the text, and line feeds inside a sentence become spaces. Files appear when they are complete.
+    What holds no translation is left out and counted, with the first places; inline codes of other
+    programs (tags) are removed from the text, and line feeds inside a sentence become spaces. Files
+    appear when they are complete.
     """
     from pellucid.data.corpus import SkippedPairs, read_valid_units
 
@@ -75,6 +78,7 @@ def run_convert(
                 writes[0](content)
         if not units.kept:
             raise ValueError(f"{outputs[0]} can hold none of the pairs: {skipped}")
+
     names = " and ".join("standard input" if name == "-" else name for name in inputs)
     direction = f" ({sides.source} to {sides.target})" if sides.source and sides.target else ""
     typer.echo(f"{names}{direction}: {units.kept:,} pairs kept, {skipped}", err=True)
@@ -104,10 +108,16 @@ def _split_names(files: list[str]) -> tuple[list[str], list[str]]:
     return inputs, outputs
 
 
-def _choose_input_sides(inputs: list[str], outputs: list[str], source: str | None, target: str | None) -> "Sides":
+def _choose_input_sides(
+    inputs: list[str],
+    outputs: list[str],
+    source: str | None,
+    target: str | None,
+) -> "Sides":
     """Return the languages to read: those asked for, or those that the names of the files bear.
 
-    Raises ValueError for two files to read whose names bear the languages asked for the other way round.
+    Raises ValueError for two files to read whose names bear the languages asked for the other way
+    round.
     """
     from pellucid.data.formats.units import Sides, languages_of_files, refuse_exchanged_files
 

@@ -33,14 +33,21 @@ DEMO_RECIPE: dict[str, Any] = {
 
 def run_demo(
     out: Annotated[str, option("directory to write the run to", "DIR")] = "runs/demo",
-    steps: Annotated[int | None, option(f"number of updates to train for  [default: {DEMO_STEPS}]")] = None,
-    minutes: Annotated[float | None, option("train for so many minutes instead; a few minutes teach little")] = None,
+    steps: Annotated[
+        int | None,
+        option(f"number of updates to train for  [default: {DEMO_STEPS}]"),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        option("train for so many minutes instead; a few minutes teach little"),
+    ] = None,
 ) -> None:
     """Train, translate and score on built-in sentences.
 
-    Train on an English-Spanish phrasebook, translate, score: minutes on two cores, nothing to download. The phrasebook
-    is a small grammar that writes sentence pairs; the model is tested on pairs it has not seen. An interrupted demo
-    continues where it stopped, and a finished one shows its results again.
+    Train on an English-Spanish phrasebook, translate, score: minutes on two cores, nothing to
+    download. The phrasebook is a small grammar that writes sentence pairs; the model is tested on
+    pairs it has not seen. An interrupted demo continues where it stopped, and a finished one shows
+    its results again.
     """
     from pellucid.api import load
     from pellucid.cli.train import train_unless_finished
@@ -51,7 +58,15 @@ def run_demo(
     write_data(folder)
     train_unless_finished(settings, directory)
     model = load(directory / "best")
-    write_lines([*_score_test_set(model, folder), "", *_held_out_lines(model), "", *_next_step_lines(directory)])
+    write_lines(
+        [
+            *_score_test_set(model, folder),
+            "",
+            *_held_out_lines(model),
+            "",
+            *_next_step_lines(directory),
+        ]
+    )
 
 
 def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfig":
@@ -63,14 +78,15 @@ def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfi
     if (directory / "run.toml").is_file():
         return read_run(directory / "run.toml")
     length_settings = {key: value for key, value in length.items() if value is not None}
+    folder = directory / "data"
     files = {
-        f"{prefix}{side}": str(directory / "data" / f"{split}.{language}")
-        for prefix, split in (("", "train"), ("dev_", "dev"))
-        for side, language in (("source", "en"), ("target", "es"))
+        "source": str(folder / "train.en"),
+        "target": str(folder / "train.es"),
+        "dev_source": str(folder / "dev.en"),
+        "dev_target": str(folder / "dev.es"),
     }
-    return run_settings(
-        {**DEMO_RECIPE, "train": {**DEMO_RECIPE["train"], **(length_settings or {"steps": DEMO_STEPS})}, "data": files}
-    )[0]
+    train = {**DEMO_RECIPE["train"], **(length_settings or {"steps": DEMO_STEPS})}
+    return run_settings({**DEMO_RECIPE, "train": train, "data": files})[0]
 
 
 def write_data(folder: Path) -> None:

@@ -35,7 +35,10 @@ DISTILL_EXAMPLES = """\
 
 
 def run_distill(
-    out: Annotated[str, option("directory of the student's run; go on with the same command", "DIR")],
+    out: Annotated[
+        str,
+        option("directory of the student's run; go on with the same command", "DIR"),
+    ],
     source: Annotated[
         list[str],
         file_option(
@@ -46,16 +49,24 @@ def run_distill(
     dev_source: Annotated[str, file_option("sentences to evaluate the student on")],
     dev_target: Annotated[str, file_option("their translations by people")],
     teachers: Annotated[
-        list[str] | None, argument("TEACHER...", "a model directory, or several with the same tokenizer, as one")
+        list[str] | None,
+        argument("TEACHER...", "a model directory, or several with the same tokenizer, as one"),
     ] = None,
     command: Annotated[
-        str | None, option("a program as the teacher: it reads a sentence a line, and writes its translation a line")
+        str | None,
+        option("a program as the teacher: it reads a sentence a line, and writes its translation a line"),
     ] = None,
     backward: Annotated[
         bool,
-        flag("--backward", "the teacher translates the other way: the student learns to write the text it is given"),
+        flag(
+            "--backward",
+            "the teacher translates the other way: the student learns to write the text it is given",
+        ),
     ] = False,
-    pairs_source: Annotated[str | None, file_option("sentences that people translated, to learn from as well")] = None,
+    pairs_source: Annotated[
+        str | None,
+        file_option("sentences that people translated, to learn from as well"),
+    ] = None,
     pairs_target: Annotated[str | None, file_option("their translations")] = None,
     size: Annotated[str | None, option("size of the student", "tiny|small|base|big")] = None,
     steps: Annotated[int | None, option("number of updates to train for")] = None,
@@ -69,13 +80,14 @@ def run_distill(
 ) -> None:
     """Make a small, fast student of a model.
 
-    The teacher translates the text, a student with a deep encoder and one decoder layer learns from its translations,
-    and is exported to CTranslate2 in int8 with a shortlist, if the export passes on the dev sentences. At the end a
-    table compares teacher and student. Translations that were cut off, run in a loop or are missing are left out, and
-    listed in DIR/data/left_out.tsv.
+    The teacher translates the text, a student with a deep encoder and one decoder layer learns from
+    its translations, and is exported to CTranslate2 in int8 with a shortlist, if the export passes
+    on the dev sentences. At the end a table compares teacher and student. Translations that were
+    cut off, run in a loop or are missing are left out, and listed in DIR/data/left_out.tsv.
 
-    A student writes as short as its teacher or shorter. If the teacher's translations are too short, a larger
-    --length-penalty makes both longer: compare some with `pellucid evaluate TEACHER --set length_penalty=...` first.
+    A student writes as short as its teacher or shorter. If the teacher's translations are too
+    short, a larger --length-penalty makes both longer: compare some with `pellucid evaluate TEACHER
+    --set length_penalty=...` first.
 
     A command that was interrupted continues where it stopped.
     """
@@ -85,6 +97,7 @@ def run_distill(
         from pellucid.evaluate.score_words import require_score_tokenizer
 
         require_score_tokenizer(tokenize)
+
     _check_files([*source, dev_source, dev_target], pairs_source, pairs_target)
     dev = read_file_pair(dev_source, dev_target)
     from pellucid.api import load
@@ -101,7 +114,8 @@ def run_distill(
     identity: dict[str, Any] = {"text": fingerprint_text(source)}
     if teachers:
         teacher = load(teachers[0], others=teachers[1:], target_language=language)
-        # Before anything is written, refuses a multilingual teacher that was not told which language to write.
+        # Before anything is written, refuses a multilingual
+        # teacher that was not told which language to write.
         teacher.translator.tokenizer.encode_source([])
         assert teacher.load_request
         identity |= {"models": teacher.load_request.models, **search}
@@ -110,11 +124,15 @@ def run_distill(
     else:
         teacher, identity["command"] = None, command
         translate = translate_with_command(shlex.split(str(command)))
+
     for _ in show_progress(write_translations(source, translate, data, identity)):
         pass
     text = write_pairs(source, data, backward)
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in sorted(text.left_out.items()))
-    typer.echo(f"{text.pairs:,} pairs of the teacher" + (f"; left out: {left_out}" if left_out else ""), err=True)
+    typer.echo(
+        f"{text.pairs:,} pairs of the teacher" + (f"; left out: {left_out}" if left_out else ""),
+        err=True,
+    )
     from pellucid.cli.train import train_unless_finished
     from pellucid.training.config import read_run
 
@@ -131,6 +149,7 @@ def run_distill(
             minutes=minutes,
             overrides=(*(change or ()), *([f"train.dev_tokenize={tokenize}"] if tokenize else [])),
         )
+
     train_unless_finished(settings, directory, reasons)
     student = directory / "best"
     exported = None if no_export else _export(student, directory / "int8", dev, text.source, text.target)
@@ -151,13 +170,25 @@ def _check_files(files: list[str], pairs_source: str | None, pairs_target: str |
 
 
 def _translate_with_model(teacher: "Model", search: dict[str, Any]) -> "Translate":
-    """Return a function that translates with a model; only the text counts, so scores are not asked for."""
+    """Return a function that translates with a model.
+
+    Only the text counts, so scores are not asked for.
+    """
     stream = partial(teacher.translate_stream, **search, scores=False)
     return lambda lines: ((translation.text, translation.stop) for translation in stream(lines))
 
 
-def _export(student: Path, out: Path, dev: tuple[list[str], list[str]], source: Path, target: Path) -> Path | None:
-    """Export the student in int8 with a shortlist; return where it is, or None where the gate refuses it."""
+def _export(
+    student: Path,
+    out: Path,
+    dev: tuple[list[str], list[str]],
+    source: Path,
+    target: Path,
+) -> Path | None:
+    """Export the student in int8 with a shortlist.
+
+    Return where it is, or None where the gate refuses it.
+    """
     from pellucid.cli.export import export_ctranslate2
     from pellucid.store.directory import load_bundle
 
@@ -167,6 +198,7 @@ def _export(student: Path, out: Path, dev: tuple[list[str], list[str]], source: 
     except ValueError as error:
         typer.echo(f"pellucid: no export in int8: {error}", err=True)
         return None
+
     for line in report:
         typer.echo(line, err=True)
     return out
@@ -182,7 +214,8 @@ def _comparison_lines(
 ) -> Iterator[str]:
     """Yield a table of scores, speed and size of teacher and student, and which scores differ by more than luck.
 
-    `words` are arguments of `corpus_scores` and `compare_translations` that say how text is cut into words.
+    `words` are arguments of `corpus_scores` and `compare_translations` that say how text is cut
+    into words.
     """
     from pellucid.api import load
     from pellucid.evaluate.comparison import compare_translations
@@ -198,6 +231,7 @@ def _comparison_lines(
     if exported is not None:
         small = load(student, engine="ctranslate2", exported=exported)
         forms["student, int8, greedy"] = small, search | {"beam": 1}, exported
+
     words = {**words, "language": student_model.target_language}
     yield f"{'':24} {'BLEU':>6} {'chrF':>6} {'sentences/s':>12} {'MB':>7}"
     texts, notes, signatures = {}, dict[str, None](), dict[str, None]()
@@ -213,9 +247,17 @@ def _comparison_lines(
         bleu = "-" if NO_NGRAM in notes_of_model else f"{scores['bleu']['score']:.2f}"
         size = sum(path.stat().st_size for path in directory.iterdir()) / 1e6
         yield f"{name:24} {bleu:>6} {scores['chrf']['score']:6.2f} {speed:12.1f} {size:7.1f}"
+
     say_notes([*notes, *(f"BLEU is {signature}" for signature in signatures)])
     if teacher is not None:
         first, *_, last = texts
-        comparison = compare_translations(texts[first], texts[last], references, lowercase=teacher.lowercase, **words)
+        comparison = compare_translations(
+            texts[first],
+            texts[last],
+            references,
+            lowercase=teacher.lowercase,
+            **words,
+        )
         yield f"A is the {first}; B is the {last}: {headline(comparison)}"
+
     yield str(exported or student)

@@ -43,13 +43,17 @@ def translate_document(
 
     document = read_document(file, Path(file).read_bytes(), languages, with_comments=comments)
     shown = show_progress(
-        model.translate_stream(document.texts, **search), len(document.texts), "texts", to_file=out is not None
+        model.translate_stream(document.texts, **search),
+        len(document.texts),
+        "texts",
+        to_file=out is not None,
     )
     if not json:  # there each text has its notes, and each chapter its grades
         shown = sum_up_grades(sum_up_notes(shown, file, document.texts), file, document.chapters)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotTranslated)  # it would give the number of a line
-        # A list, as what is said at the end of the translations is only said where they are read to their end.
+        # A list, as what is said at the end of the translations
+        # is only said where they are read to their end.
         translations = list(shown)
 
     reviews = [make_review(translation) for translation in translations] if mark else []
@@ -67,6 +71,7 @@ def translate_document(
     if json:
         typer.echo(json_line(_document_object(document, translations, account)))
         return
+
     _say_failures(file, failed)
     typer.echo(f"pellucid: {file}: {describe_account(account)}", err=True)
 
@@ -77,7 +82,10 @@ def _say_failures(file: str, failed: "Sequence[Translation]") -> None:
         reason = "; ".join(translation.notes)
         typer.echo(f"pellucid: {file}: not translated: {translation.text!r:.80}: {reason}", err=True)
     if len(failed) > _NAMED_FAILURES:
-        typer.echo(f"pellucid: {file}: {len(failed) - _NAMED_FAILURES} more texts are not translated", err=True)
+        typer.echo(
+            f"pellucid: {file}: {len(failed) - _NAMED_FAILURES} more texts are not translated",
+            err=True,
+        )
 
 
 def _document_object(
@@ -88,16 +96,26 @@ def _document_object(
     for chapter in document.chapters:
         grades = Counter(translations[place].grade for place in chapter.places)
         counts = {grade or "no grade": number for grade, number in grades.items()}
-        chapters.append({"title": chapter.title, "first": chapter.places[0], "texts": len(chapter.places), **counts})
-    texts = [
-        {"source": text, **describe_translation(translation)}
-        for text, translation in zip(document.texts, translations, strict=True)
-    ]
+        chapters.append(
+            {
+                "title": chapter.title,
+                "first": chapter.places[0],
+                "texts": len(chapter.places),
+                **counts,
+            }
+        )
+
+    texts = []
+    for text, translation in zip(document.texts, translations, strict=True):
+        texts.append({"source": text, **describe_translation(translation)})
     return {"account": asdict(account), "chapters": chapters, "texts": texts}
 
 
 def make_review(translation: "Translation") -> "Review | None":
-    """Return what a person should do about a translation, and why; None where it is usable or has no grade."""
+    """Return what a person should do about a translation, and why.
+
+    None where it is usable or has no grade.
+    """
     from pellucid.decode.alarms import ALARMS
     from pellucid.localize.documents.slots import Review
 

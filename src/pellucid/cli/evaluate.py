@@ -55,7 +55,8 @@ def run_evaluate(
         ),
     ],
     reference: Annotated[
-        list[str] | None, file_option("their translations by people, line by line; repeat it for several references")
+        list[str] | None,
+        file_option("their translations by people, line by line; repeat it for several references"),
     ] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
@@ -82,24 +83,28 @@ def run_evaluate(
 ) -> None:
     """Score a model's translations: BLEU, chrF, TER and WER.
 
-    Translate a test set and compare with what people wrote: BLEU and chrF (higher is better), TER and WER (lower is
-    better). Case counts, except for a model that writes lower case only. Each score comes with its signature, which
-    says how it was computed; without it a score cannot be compared. Every line counts, empty ones too. With several
-    references, WER and TER count the edits to the nearest one, in per cent of the mean length of all; a blank line in
-    a second or later file of references means that there is no such reference.
+    Translate a test set and compare with what people wrote: BLEU and chrF (higher is better), TER
+    and WER (lower is better). Case counts, except for a model that writes lower case only. Each
+    score comes with its signature, which says how it was computed; without it a score cannot be
+    compared. Every line counts, empty ones too. With several references, WER and TER count the
+    edits to the nearest one, in per cent of the mean length of all; a blank line in a second or
+    later file of references means that there is no such reference.
 
-    Words are cut as the script of the references asks: Chinese by sacreBLEU's tokenizer zh, Japanese by ja-mecab where
-    MeCab is installed, other text without spaces (Thai, Khmer, Lao, Burmese) by characters, all else at spaces and
-    punctuation. --tokenize chooses otherwise. Where text has no spaces, WER counts characters.
+    Words are cut as the script of the references asks: Chinese by sacreBLEU's tokenizer zh,
+    Japanese by ja-mecab where MeCab is installed, other text without spaces (Thai, Khmer, Lao,
+    Burmese) by characters, all else at spaces and punctuation. --tokenize chooses otherwise. Where
+    text has no spaces, WER counts characters.
 
-    With --stress, noise is planted into the test set, one kind after another: capitals, a capital on each word, small
-    letters, missing end marks, typing errors, lost accents, other quotation marks and dashes, marks around the line,
-    something to copy, and two lines as one. The scores are without case and without marks around a line and at its
-    end, so that they say whether the words are still right.
+    With --stress, noise is planted into the test set, one kind after another: capitals, a capital
+    on each word, small letters, missing end marks, typing errors, lost accents, other quotation
+    marks and dashes, marks around the line, something to copy, and two lines as one. The scores are
+    without case and without marks around a line and at its end, so that they say whether the words
+    are still right.
 
-    The last line, with --json "alarms", counts the translations in which something went wrong that needs no reference:
-    text left untranslated ("copy") or not written ("empty"), numbers or names that are lost, something said again and
-    again ("repeats"), an odd length, or missing sentences. `pellucid translate --json` names them line by line.
+    The last line, with --json "alarms", counts the translations in which something went wrong that
+    needs no reference: text left untranslated ("copy") or not written ("empty"), numbers or names
+    that are lost, something said again and again ("repeats"), an odd length, or missing sentences.
+    `pellucid translate --json` names them line by line.
     """
     from pellucid.api import load
     from pellucid.decode.alarms import count_alarms
@@ -120,18 +125,37 @@ def run_evaluate(
         sources, references = read_parallel_files(source, reference)
     else:
         sources, *references = read_test_pairs(source, source_language, target_language)
+
     loaded = load(model, precision, engine, device=device, exported=exported)
     loaded = set_language(loaded, target_language, is_of_file=not reference)
     if stress:
-        _report_stress(loaded, source, sources, references, search, tokenize, target_language, figure, json)
+        _report_stress(
+            loaded,
+            source,
+            sources,
+            references,
+            search,
+            tokenize,
+            target_language,
+            figure,
+            json,
+        )
         return
+
     translations = translate_test_set(loaded, source, sources, document=document, **search)
     texts = [translation.text for translation in translations]
     # Errors in scoring are about the references.
     with name_file_in_errors(" and ".join(reference or [source])):
         language = target_language or loaded.target_language
-        scores = corpus_scores(texts, references, lowercase=loaded.lowercase, tokenize=tokenize, language=language)
+        scores = corpus_scores(
+            texts,
+            references,
+            lowercase=loaded.lowercase,
+            tokenize=tokenize,
+            language=language,
+        )
         notes = score_notes(texts, references, tokenize, language)
+
     say_notes(notes)
 
     lines = []
@@ -140,6 +164,7 @@ def run_evaluate(
         is_undefined = name == "bleu" and NO_NGRAM in notes
         number = f"{'-':>6}" if is_undefined else f"{result['score']:6.2f}"
         lines.append(f"{METRICS[name]:5}{number}  {result['signature']}")
+
     found = [translation.alarms for translation in translations]
     alarms = count_alarms(found)
     lines.append(describe_alarm_counts(alarms, sum(map(bool, found)), len(found)))
@@ -173,5 +198,8 @@ def _report_stress(
         rows, signatures = score_stress(sources, references, translate, languages, tokenize)
     reports = [row.row() for row in rows]
     save_figure(figure, draw_stress, reports)
-    table = [*stress_table(rows), *(f"{METRICS[name]:5} {signature}" for name, signature in signatures.items())]
+    table = [
+        *stress_table(rows),
+        *(f"{METRICS[name]:5} {signature}" for name, signature in signatures.items()),
+    ]
     write_report(as_json, [{"stress": reports, "signatures": signatures}], table)

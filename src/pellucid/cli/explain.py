@@ -37,15 +37,28 @@ EXPLAIN_EXAMPLES = """\
 
 def run_explain(
     model: Annotated[str, MODEL],
-    sentence: Annotated[str, argument("SENTENCE", "the sentence to translate; - is standard input")],
-    target: Annotated[str | None, option("explain this translation instead of searching for one", "TEXT")] = None,
+    sentence: Annotated[
+        str,
+        argument("SENTENCE", "the sentence to translate; - is standard input"),
+    ],
+    target: Annotated[
+        str | None,
+        option("explain this translation instead of searching for one", "TEXT"),
+    ] = None,
     context: Annotated[str, CONTEXT] = "",
     segment: Annotated[
-        int | None, option("show this part of a text that is translated in several; without it, the first", "N")
+        int | None,
+        option(
+            "show this part of a text that is translated in several; without it, the first",
+            "N",
+        ),
     ] = None,
     language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
-    html: Annotated[str | None, file_option("write the page and its numbers into this single file")] = None,
+    html: Annotated[
+        str | None,
+        file_option("write the page and its numbers into this single file"),
+    ] = None,
     keep: Annotated[
         str | None,
         option(
@@ -55,35 +68,43 @@ def run_explain(
         ),
     ] = None,
     because: Annotated[
-        str | None, option("show the training pairs that taught this word of the translation", "WORD")
+        str | None,
+        option("show the training pairs that taught this word of the translation", "WORD"),
     ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show every step of one translation, with its numbers.
 
-    A text of several sentences is translated one sentence at a time, and one of them is shown: the first, or the one
-    that --segment names.
+    A text of several sentences is translated one sentence at a time, and one of them is shown: the
+    first, or the one that --segment names.
 
-    Show text, pieces and ids; the shape of every tensor; for each step which pieces were likely, which one was chosen
-    and why it stopped; what each written word attends to; the beam and what it dropped; what adds to each logit; and
-    the checks that these numbers passed. With --html the same and more becomes a page in one file, which opens without
-    a network.
+    Show text, pieces and ids; the shape of every tensor; for each step which pieces were likely,
+    which one was chosen and why it stopped; what each written word attends to; the beam and what it
+    dropped; what adds to each logit; and the checks that these numbers passed. With --html the same
+    and more becomes a page in one file, which opens without a network.
 
-    With --because, show the training pairs that made one of its words likelier, and those that spoke against it, with
-    file and line. They are found in two ways. "state": how alike the decoder's states are, from -1 to 1, below 0 where
-    the pair wrote another piece from such a state. "gradient": how much training on the pair makes the word likelier,
-    below 0 for less likely, summed over the run's checkpoints. Where both ways agree, trust them more. The model's
+    With --because, show the training pairs that made one of its words likelier, and those that
+    spoke against it, with file and line. They are found in two ways. "state": how alike the
+    decoder's states are, from -1 to 1, below 0 where the pair wrote another piece from such a
+    state. "gradient": how much training on the pair makes the word likelier, below 0 for less
+    likely, summed over the run's checkpoints. Where both ways agree, trust them more. The model's
     training text must have been stored once, with `pellucid remember`.
     """
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
-    from pellucid.interpret.page.html_file import format_size, manifest_with_answers, require_keep_choice, save_html
+    from pellucid.interpret.page.html_file import (
+        format_size,
+        manifest_with_answers,
+        require_keep_choice,
+        save_html,
+    )
 
     SearchConfig(beam=beam)
     require_writable(html)
     require_keep_choice(keep)
     if keep and not html:
         raise ValueError(f"--keep {keep} says what a file keeps; name one with --html FILE")
+
     lines = list(read_sentences("-")) if sentence == "-" else [sentence]
     if len(lines) != 1:
         raise ValueError(f"standard input has {len(lines):,} lines; explain takes one sentence")
@@ -96,11 +117,13 @@ def run_explain(
         )
         write_report(json, [found], _influence_lines(found, Terminal.of_stdout()))
         return
+
     loaded = load(model, target_language=language)
     trace = loaded.trace(line, target=target, beam=beam, context=context, segment=segment)
     if html:
         size = save_html(trace, html, keep, say=lambda words: typer.echo(words, err=True))
         typer.echo(f"{html}: {format_size(size)}", err=json)  # with --json, standard output is one object only
+
     if json or not html:
         write_report(json, map(manifest_with_answers, [trace]), walk_lines(trace))
 
@@ -110,7 +133,12 @@ def walk_lines(trace: "Trace") -> Iterator[str]:
     from pellucid.cli.walk import walk_trace
     from pellucid.interpret.page.html_file import manifest_with_answers
 
-    return walk_trace(manifest_with_answers(trace), trace.tensor, _align_trace(trace), Terminal.of_stdout())
+    return walk_trace(
+        manifest_with_answers(trace),
+        trace.tensor,
+        _align_trace(trace),
+        Terminal.of_stdout(),
+    )
 
 
 def _align_trace(trace: "Trace") -> "Links":
@@ -119,12 +147,14 @@ def _align_trace(trace: "Trace") -> "Links":
     from pellucid.data.tokenizer import strip_eos
     from pellucid.decode.alignment import link_words, piece_alignments
 
-    # A second pass over the sentence, so that the links are the same as with `translate --alignments`.
+    # A second pass over the sentence, so that the links are the same as with `translate
+    # --alignments`.
     [norms] = piece_alignments(trace.model, [trace.source.ids], [trace.target.ids])
-    sides = trace.source, trace.target
-    return link_words(
-        norms, *(words_without_punctuation(side.pieces[: len(strip_eos(side.ids))], side.text) for side in sides)
-    )
+    words_of_sides = []
+    for side in (trace.source, trace.target):
+        pieces = side.pieces[: len(strip_eos(side.ids))]
+        words_of_sides.append(words_without_punctuation(pieces, side.text))
+    return link_words(norms, *words_of_sides)
 
 
 def _influence_lines(found: "WordInfluence", terminal: Terminal) -> Iterator[str]:
@@ -134,11 +164,13 @@ def _influence_lines(found: "WordInfluence", terminal: Terminal) -> Iterator[str
         f"{terminal.bold(escape_controls(found.word))} was decided at its piece {escape_controls(found.piece)}, which "
         f"had a probability of {found.probability:.3f}."
     )
+
     for title, pairs in (("made it likelier", found.because), ("spoke against it", found.against)):
         yield ""
         yield f"Training pairs that {title}" + ("" if pairs else ": none among those looked at")
         for pair in pairs:
             yield from _pair_lines(pair, terminal)
+
     agreement, steps = found.agreement, len(found.steps)
     yield ""
     yield (
@@ -160,7 +192,7 @@ def _pair_lines(pair: "InfluentialPair", terminal: Terminal) -> Iterator[str]:
 def _mark_words(text: str, marked: Collection[int], terminal: Terminal) -> str:
     """Return a text with some words in bold or, where there are no colours, in brackets."""
     words = [escape_controls(word) for word in text.split()]
-    return " ".join(
-        (terminal.bold(word) if terminal.colour else f"[{word}]") if i in marked else word
-        for i, word in enumerate(words)
-    )
+    for i in marked:
+        if 0 <= i < len(words):
+            words[i] = terminal.bold(words[i]) if terminal.colour else f"[{words[i]}]"
+    return " ".join(words)

@@ -49,7 +49,10 @@ DevPairs = tuple[list[str], list[str]]
 
 def run_export(
     model: Annotated[str, MODEL],
-    out: Annotated[str, argument("OUT", "directory, or file of a page; an earlier export is replaced")],
+    out: Annotated[
+        str,
+        argument("OUT", "directory, or file of a page; an earlier export is replaced"),
+    ],
     to: Annotated[str, option("format to convert to", "marian|ctranslate2|argos|page")],
     precision: Annotated[
         str | None,
@@ -61,37 +64,51 @@ def run_export(
     ] = None,
     sentence: Annotated[
         list[str] | None,
-        option("page: sentence to show first; repeated, more to try  [default: some of the run's dev text]", "TEXT"),
+        option(
+            "page: sentence to show first; repeated, more to try  [default: some of the run's dev text]",
+            "TEXT",
+        ),
     ] = None,
     dev_source: Annotated[
-        str | None, file_option("sentences to measure the export with; the model must not have been trained on them")
+        str | None,
+        file_option("sentences to measure the export with; the model must not have been trained on them"),
     ] = None,
     dev_target: Annotated[str | None, file_option("their translations by people")] = None,
-    no_gate: Annotated[bool, flag("--no-gate", "export int8 or a shortlist without measuring it")] = False,
+    no_gate: Annotated[
+        bool,
+        flag("--no-gate", "export int8 or a shortlist without measuring it"),
+    ] = False,
     shortlist_source: Annotated[
-        str | None, file_option("sentences to make a shortlist from: those the model was trained on")
+        str | None,
+        file_option("sentences to make a shortlist from: those the model was trained on"),
     ] = None,
     shortlist_target: Annotated[str | None, file_option("their translations")] = None,
     languages: Annotated[
         str | None,
-        option("argos: codes of the languages, such as en:es  [default: the model's]", "SOURCE:TARGET"),
+        option(
+            "argos: codes of the languages, such as en:es  [default: the model's]",
+            "SOURCE:TARGET",
+        ),
     ] = None,
 ) -> None:
     """Convert a model for another program, or to a page.
 
-    marian: a directory that AutoModelForSeq2SeqLM and AutoTokenizer of Hugging Face transformers load. ctranslate2: a
-    directory for CTranslate2, which translates several times faster. argos: a package (OUT.argosmodel) that Argos
-    Translate and LibreTranslate install. page: one HTML file with the model inside, which
-    translates any sentence and shows every number of it in a browser, without a network or a server.
+    marian: a directory that AutoModelForSeq2SeqLM and AutoTokenizer of Hugging Face transformers
+    load. ctranslate2: a directory for CTranslate2, which translates several times faster. argos: a
+    package (OUT.argosmodel) that Argos Translate and LibreTranslate install. page: one HTML file
+    with the model inside, which translates any sentence and shows every number of it in a browser,
+    without a network or a server.
 
-    --precision int8 makes the CTranslate2 model a quarter of the size and faster still, and a page smaller, but changes
-    the translations. So --dev-source is translated first, and the export is refused if chrF falls by more than 0.3 or
-    if more translations run in a loop than before.
+    --precision int8 makes the CTranslate2 model a quarter of the size and faster still, and a page
+    smaller, but changes the translations. So --dev-source is translated first, and the export is
+    refused if chrF falls by more than 0.3 or if more translations run in a loop than before.
 
-    A shortlist (vmap.txt) lets CTranslate2 consider, for each sentence, only pieces that may translate a piece of it.
-    translate, serve and evaluate use it with --exported. It is measured with --dev-source too.
+    A shortlist (vmap.txt) lets CTranslate2 consider, for each sentence, only pieces that may
+    translate a piece of it. translate, serve and evaluate use it with --exported. It is measured
+    with --dev-source too.
 
-    README.md in the directory for CTranslate2 shows a program that translates with it, without Pellucid.
+    README.md in the directory for CTranslate2 shows a program that translates with it, without
+    Pellucid.
     """
     files = {
         "--dev-source": dev_source,
@@ -99,20 +116,29 @@ def run_export(
         "--shortlist-source": shortlist_source,
         "--shortlist-target": shortlist_target,
     }
-    others = {"--precision": precision, "--no-gate": no_gate, "--sentence": sentence, "--languages": languages}
+    others = {
+        "--precision": precision,
+        "--no-gate": no_gate,
+        "--sentence": sentence,
+        "--languages": languages,
+    }
+
     # Options and OUT are checked before torch is imported and the model is loaded.
     _check_options(to, {name: path for name, path in files.items() if path is not None}, others)
     if to == "page":
         dev = read_file_pair(dev_source, dev_target) if dev_source and dev_target else None
         write_lines(export_page(model, Path(out), precision or "float16", sentence or [], dev))
         return
+
     if to != "argos":
         _refuse_other_than_export(Path(out), to)
     from pellucid.store.directory import load_bundle
 
     dev = read_file_pair(dev_source, dev_target) if dev_source and dev_target else None
     shortlist = read_file_pair(shortlist_source, shortlist_target) if shortlist_source and shortlist_target else None
-    bundle, report = load_bundle(model), list[str]()  # no report on marian: nothing is changed, so nothing measured
+    bundle = load_bundle(model)
+    # No report on marian: nothing is changed, so nothing is measured.
+    report = list[str]()
     if dev:
         _refuse_long_dev_pairs(bundle, dev, (str(dev_source), str(dev_target)))
     if to == "marian":
@@ -124,6 +150,7 @@ def run_export(
         return
     else:
         report = export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
+
     sizes = {path.name: path.stat().st_size for path in sorted(Path(out).iterdir())}
     contents = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
     write_lines([*report, f"{out}: {sum(sizes.values()):,} bytes ({contents})"])
@@ -134,8 +161,9 @@ def export_page(
 ) -> list[str]:
     """Write the page with the model inside, measured on `dev` if that is given; return the report.
 
-    Without `sentences`, sentences to try are chosen from the dev text of the model's run. Raises ValueError where there
-    is none, for a file that cannot be written, for a model that the page cannot compute, and if the gate refuses.
+    Without `sentences`, sentences to try are chosen from the dev text of the model's run. Raises
+    ValueError where there is none, for a file that cannot be written, for a model that the page
+    cannot compute, and if the gate refuses.
     """
     from pellucid.api import load
     from pellucid.interpret.trace.model_page import save_model_page
@@ -149,6 +177,7 @@ def export_page(
     examples = sentences or list(text.choose_examples(codes[0] if codes else None))
     if not examples:
         raise ValueError(f"no dev text stands beside {model}: say with --sentence what the page shall show first")
+
     report: list[str] = []
     if dev:
         verdicts = {precision: _judge_rounded(loaded, dev)}
@@ -156,9 +185,13 @@ def export_page(
         _refuse_failed_forms(precision, verdicts, "float16")
     elif precision == "int8":
         report.append("not measured: it is not known how much worse it translates than the model, if at all")
+
     trace = loaded.trace(examples[0])
     size = save_model_page(trace, out, precision, examples[1:], codes)
-    return [*report, f"{out}: {size:,} bytes; open it in a browser: it needs neither a network nor a server"]
+    return [
+        *report,
+        f"{out}: {size:,} bytes; open it in a browser: it needs neither a network nor a server",
+    ]
 
 
 def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
@@ -179,13 +212,16 @@ def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
             target_language=model.translator.target_language,
         )
         texts.append([line.text for line in translator.translate(dev[0], SearchConfig(beam=_GATE_BEAM))])
+
     full, small = texts
     return judge_smaller_model(full, small, dev[1], model.lowercase)
 
 
 def _check_options(to: str, files: Mapping[str, str], others: Mapping[str, Any]) -> None:
     """Raise ValueError, before anything is read, naming everything that is wrong with the options."""
-    precision, languages, no_gate = others["--precision"], others["--languages"], others["--no-gate"]
+    precision = others["--precision"]
+    languages = others["--languages"]
+    no_gate = others["--no-gate"]
     given = [*(name for name, value in others.items() if value), *files]
     problems = []
     if to not in _OPTIONS:
@@ -194,13 +230,14 @@ def _check_options(to: str, files: Mapping[str, str], others: Mapping[str, Any])
         problems.append(f"--to {to} does not take {', '.join(not_taken)}")
     elif precision is not None and precision not in _PRECISIONS[to]:
         problems.append(f"--precision is {precision!r}, for --to {to} it must be one of {', '.join(_PRECISIONS[to])}")
+
     if languages is not None and languages.count(":") != 1:
         problems.append(f"--languages is {languages!r}, it must be two codes: --languages en:es")
-    problems += [
-        f"{source} and {target} belong together: line n of one is the translation of line n of the other"
-        for source, target in (("--dev-source", "--dev-target"), _SHORTLIST)
-        if (source in files) != (target in files)
-    ]
+    for source, target in (("--dev-source", "--dev-target"), _SHORTLIST):
+        if (source in files) != (target in files):
+            pairs = "line n of one is the translation of line n of the other"
+            problems.append(f"{source} and {target} belong together: {pairs}")
+
     if [*files.values()].count("-") > 1:
         problems.append("only one file can be standard input")
     changes_output = precision in ("bfloat16", "int8") or "--shortlist-source" in files
@@ -213,6 +250,7 @@ def _check_options(to: str, files: Mapping[str, str], others: Mapping[str, Any])
             "int8 changes a model's translations, so it is measured first: give --dev-source and --dev-target, some "
             "hundred sentences and their translations that it was not trained on; or --no-gate to skip this"
         )
+
     if problems:
         raise ValueError("; ".join(problems))
     for path in files.values():  # last, for each of these reports a missing file by an error of its own
@@ -246,8 +284,9 @@ def export_argos(
 ) -> list[str]:
     """Convert, measure, and only then write a package for Argos Translate; return the report.
 
-    `languages` is SOURCE:TARGET, by default the languages in the model's manifest. Raises ValueError for a model that
-    Argos Translate cannot use, for languages that are not known, and if the gate refuses.
+    `languages` is SOURCE:TARGET, by default the languages in the model's manifest. Raises
+    ValueError for a model that Argos Translate cannot use, for languages that are not known, and if
+    the gate refuses.
     """
     from pellucid.interop.argos import install_command, refuse_unfit_for_argos, write_argos_package
     from pellucid.serve.settings import Languages, language_name
@@ -268,14 +307,19 @@ def export_argos(
 def export_ctranslate2(
     bundle: "Bundle", out: Path, precision: str, dev: DevPairs | None, pairs: DevPairs | None
 ) -> list[str]:
-    """Convert, measure, and only then write to `out`; return the report. Raise ValueError if the gate refuses."""
+    """Convert, measure, and only then write to `out`.
+
+    Return the report. Raise ValueError if the gate refuses.
+    """
     from pellucid.interop.ctranslate2 import convert_to_ctranslate2, write_usage
 
     report: list[str] = []
     # The hash ties the export to its model: --exported is refused with any other.
     origin = {"from": bundle.directory.resolve().name, "sha256": bundle.manifest["sha256"]}
     about: dict[str, Any] = {"exported": {"format": "ctranslate2", **origin}}
-    # What the gate measures is converted into a folder of its own: a refused export leaves nothing at `out`.
+
+    # What the gate measures is converted into a folder of
+    # its own: a refused export leaves nothing at `out`.
     with TemporaryDirectory(prefix="pellucid-") as folder:
         vmap = Path(folder) / "vmap.txt" if pairs else None
         if vmap and pairs:
@@ -297,17 +341,41 @@ def export_ctranslate2(
             precision=precision,
             shortlist=pairs is not None,
         )
-        convert_to_ctranslate2(bundle.model, bundle.tokenizer, out, precision, vmap=vmap, also=usage, **about)
+        convert_to_ctranslate2(
+            bundle.model,
+            bundle.tokenizer,
+            out,
+            precision,
+            vmap=vmap,
+            also=usage,
+            **about,
+        )
+
     return report
 
 
-def _write_shortlist(bundle: "Bundle", path: Path, pairs: DevPairs, dev: DevPairs | None) -> list[str]:
-    """Write the shortlist of these pairs to `path`; return lines on its size and its share of the references."""
-    from pellucid.interop.shortlists import make_shortlist, measure_coverage, train_lexicon, write_vmap
+def _write_shortlist(
+    bundle: "Bundle",
+    path: Path,
+    pairs: DevPairs,
+    dev: DevPairs | None,
+) -> list[str]:
+    """Write the shortlist of these pairs to `path`.
 
-    # Every step-th pair, the division rounded up: at most MOST_SHORTLIST_PAIRS, from all over the files.
+    Return lines on its size and its share of the references.
+    """
+    from pellucid.interop.shortlists import (
+        make_shortlist,
+        measure_coverage,
+        train_lexicon,
+        write_vmap,
+    )
+
+    # Every step-th pair, the division rounded up: at
+    # most MOST_SHORTLIST_PAIRS, from all over the files.
     tokenizer, step = bundle.tokenizer, -(-len(pairs[0]) // _MOST_SHORTLIST_PAIRS)
-    source_ids, target_ids = tokenizer.encode_source(pairs[0][::step]), tokenizer.encode_target(pairs[1][::step])
+    source_ids = tokenizer.encode_source(pairs[0][::step])
+    target_ids = tokenizer.encode_target(pairs[1][::step])
     shortlist = make_shortlist(train_lexicon(source_ids, target_ids), target_ids, tokenizer)
     unwritable = write_vmap(path, shortlist, tokenizer)
     if dev:  # coverage on text that the shortlist was not made from, where there is any
@@ -336,18 +404,30 @@ def _judge_forms(
     convert_to_ctranslate2(bundle.model, bundle.tokenizer, full, "float32")
     convert_to_ctranslate2(bundle.model, bundle.tokenizer, small, precision, vmap=vmap)
     texts, lowercase = translate_converted(bundle, full, dev[0]), bundle.tokenizer.lowercase
-    # Form name: with the shortlist? Float32 without one is the side that the others are compared with.
+
+    # Form name: with the shortlist? Float32 without one
+    # is the side that the others are compared with.
     forms = {precision: False} if precision != "float32" else {}
     if vmap:
         forms[f"{precision}, shortlist"] = True
-    return {
-        name: judge_smaller_model(texts, translate_converted(bundle, small, dev[0], shortlist), dev[1], lowercase)
-        for name, shortlist in forms.items()
-    }
+    verdicts = {}
+    for name, shortlist in forms.items():
+        smaller_texts = translate_converted(bundle, small, dev[0], shortlist)
+        verdicts[name] = judge_smaller_model(texts, smaller_texts, dev[1], lowercase)
+
+    return verdicts
 
 
-def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str], shortlist: bool = False) -> list[str]:
-    """Return what a converted model writes in CTranslate2 alone, as in other programs; blank lines stay blank."""
+def translate_converted(
+    bundle: "Bundle",
+    directory: Path,
+    lines: Sequence[str],
+    shortlist: bool = False,
+) -> list[str]:
+    """Return what a converted model writes in CTranslate2 alone, as in other programs.
+
+    Blank lines stay blank.
+    """
     from pellucid.cpu import count_processors
     from pellucid.data.tokenizer import strip_eos
     from pellucid.decode.request import SearchConfig
@@ -361,13 +441,18 @@ def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str],
         # CTranslate2 offers each sentence of a batch what the shortlist has for any of them.
         max_batch_size=1 if shortlist else 32,
         max_input_length=0,  # no limit: otherwise CTranslate2 cuts long sentences without a word
-        # One limit for all sentences, the longest one's; in Pellucid's own search it follows each source.
+        # One limit for all sentences, the longest one's;
+        # in Pellucid's own search it follows each source.
         max_decoding_length=min(bundle.model.config.max_positions, max(map(len, sources)) + SearchConfig.max_extra),
         use_vmap=shortlist,
     )
     ids = {piece: i for i, piece in enumerate(tokenizer.target_names)}
-    texts = (tokenizer.decode_target([ids[piece] for piece in result.hypotheses[0]]) for result in results)
-    return [text if line.strip() else "" for line, text in zip(lines, texts, strict=True)]
+    texts = []
+    for line, result in zip(lines, results, strict=True):
+        text = tokenizer.decode_target([ids[piece] for piece in result.hypotheses[0]])
+        texts.append(text if line.strip() else "")
+
+    return texts
 
 
 def _gate_table(verdicts: Mapping[str, "GateVerdict"]) -> list[str]:
@@ -381,7 +466,11 @@ def _gate_table(verdicts: Mapping[str, "GateVerdict"]) -> list[str]:
     ]
 
 
-def _refuse_failed_forms(precision: str, verdicts: Mapping[str, "GateVerdict"], instead: str = "bfloat16") -> None:
+def _refuse_failed_forms(
+    precision: str,
+    verdicts: Mapping[str, "GateVerdict"],
+    instead: str = "bfloat16",
+) -> None:
     """Raise ValueError, advising another precision, if a form of the model did not pass."""
     refused = {name: verdict for name, verdict in verdicts.items() if not verdict.passed}
     if not refused:

@@ -36,7 +36,10 @@ def read_sentences(path: str) -> Iterator[str]:
 
 
 def read_file_pair(first: str, second: str) -> tuple[list[str], list[str]]:
-    """Return the lines of two parallel files; raise ValueError if their numbers differ or both are empty."""
+    """Return the lines of two parallel files.
+
+    Raises ValueError if their numbers differ or both are empty.
+    """
     lines, [other_lines] = read_parallel_files(first, [second])
     return lines, other_lines
 
@@ -44,23 +47,30 @@ def read_file_pair(first: str, second: str) -> tuple[list[str], list[str]]:
 def read_parallel_files(first: str, others: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """Return the lines of a file and of the files parallel to it.
 
-    Raises ValueError if their numbers differ, if all are empty, or if two of the files are standard input.
+    Raises ValueError if their numbers differ, if all are empty, or if two of the files are standard
+    input.
     """
     if [first, *others].count("-") > 1:
         raise ValueError("both files are standard input; name one of them")
-    lines, other_files = list(read_sentences(first)), [list(read_sentences(other)) for other in others]
+    lines = list(read_sentences(first))
+    other_files = [list(read_sentences(other)) for other in others]
     for other, other_lines in zip(others, other_files, strict=True):
         if len(lines) != len(other_lines):
             raise ValueError(
                 f"{first} has {len(lines):,} lines and {other} has {len(other_lines):,}: line n of one must belong to "
                 "line n of the other; `pellucid` ends lines at line feeds only, as `wc -l` counts them"
             )
+
     if not lines:
         raise ValueError(f"{first} and {' and '.join(others)} are empty")
     return lines, other_files
 
 
-def read_pair_rows(path: str, source_language: str | None, target_language: str | None) -> tuple[list[str], list[str]]:
+def read_pair_rows(
+    path: str,
+    source_language: str | None,
+    target_language: str | None,
+) -> tuple[list[str], list[str]]:
     """Return both sides of every unit of one file in any format of pairs, empty where a unit holds no pair."""
     from pellucid.data.corpus import read_rows
     from pellucid.data.formats.units import Sides
@@ -74,9 +84,10 @@ def read_pair_rows(path: str, source_language: str | None, target_language: str 
 def read_test_pairs(
     path: str, source_language: str | None = None, target_language: str | None = None
 ) -> tuple[list[str], list[str]]:
-    """Return both sides of the pairs in one file, in any of the formats; say which of them were skipped.
+    """Return both sides of the pairs in one file, in any of the formats.
 
-    Raises ValueError for a file whose name does not tell a format of pairs, and for one that cannot be read.
+    Say which of them were skipped. Raises ValueError for a file whose name does not tell a format
+    of pairs, and for one that cannot be read.
     """
     from pellucid.data.corpus import holds_pairs, read_pairs
     from pellucid.data.formats import PAIR_ENDINGS
@@ -87,7 +98,12 @@ def read_test_pairs(
             f"--reference is missing: name the translations of {path}, line by line; or give, as --source alone, one "
             f"file of pairs, which ends in {PAIR_ENDINGS}"
         )
-    pairs = read_pairs(path, max_characters=sys.maxsize, sides=Sides(source_language, target_language))
+
+    pairs = read_pairs(
+        path,
+        max_characters=sys.maxsize,
+        sides=Sides(source_language, target_language),
+    )
     if pairs.skipped:
         typer.echo(f"{path}: {pairs.skipped}", err=True)
     return list(pairs.sources), list(pairs.targets)
@@ -112,7 +128,12 @@ def set_language(model: "Model", language: str | None, is_of_file: bool) -> "Mod
     return model if language is None or (is_of_file and not model.is_multilingual) else model.into(language)
 
 
-def translate_test_set(model: "Model", file: str, sources: Sequence[str], **search: Any) -> "list[Translation]":
+def translate_test_set(
+    model: "Model",
+    file: str,
+    sources: Sequence[str],
+    **search: Any,
+) -> "list[Translation]":
     """Translate the sentences of a file, say how long that took, and return the translations."""
     started = time.monotonic()
     with name_file_in_errors(file):
@@ -125,7 +146,10 @@ def translate_test_set(model: "Model", file: str, sources: Sequence[str], **sear
 
 @contextmanager
 def open_output(path: str | None) -> Iterator[Callable[[str], Any] | None]:
-    """Yield a function that writes text to a file, which appears once all is written; yield None for no path."""
+    """Yield a function that writes text to a file, which appears once all is written.
+
+    Yield None for no path.
+    """
     if path is None:
         yield None
         return
@@ -164,7 +188,8 @@ def write_lines(lines: Iterable[str], write: Callable[[str], Any] | None = None)
         if write is not None:
             write(line.translate(LINE_BREAKERS) + "\n")
             continue
-        # One write and one flush a line: a reader sees it at once, and an interruption leaves complete lines only.
+        # One write and one flush a line: a reader sees it at once, and an interruption leaves
+        # complete lines only.
         sys.stdout.buffer.write(line.translate(LINE_BREAKERS).encode() + b"\n")
         sys.stdout.buffer.flush()
 
@@ -190,7 +215,10 @@ def json_line(value: Any) -> str:
 
 
 def _as_plain_json(value: Any) -> Any:
-    """Return a value, of dataclasses and arrays too, as lists, mappings and numbers; infinities and NaN are None."""
+    """Return a value, of dataclasses and arrays too, as lists, mappings and numbers.
+
+    Infinities and NaN are None.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, Mapping):
@@ -203,8 +231,16 @@ def _as_plain_json(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def save_figure(path: str | Path | None, draw: Callable[..., Any], *data: Any, **options: Any) -> None:
-    """Call `draw(*data, path, **options)` and say where the figure is; do nothing without a path."""
+def save_figure(
+    path: str | Path | None,
+    draw: Callable[..., Any],
+    *data: Any,
+    **options: Any,
+) -> None:
+    """Call `draw(*data, path, **options)` and say where the figure is.
+
+    Do nothing without a path.
+    """
     if path is None:
         return
     try:
@@ -213,6 +249,7 @@ def save_figure(path: str | Path | None, draw: Callable[..., Any], *data: Any, *
         if error.name != "matplotlib":
             raise  # not a missing extra, but a fault of ours
         raise ValueError(f"{path} is not drawn, for lack of matplotlib: pip install 'pellucid[plots]'") from None
+
     typer.echo(f"drawn: {path}", err=True)
 
 
@@ -220,8 +257,8 @@ def require_file(path: str) -> str:
     """Return the path; raise OSError if the file cannot be read, before any work is done."""
     from pellucid.data.lines import is_read_once
 
-    # Opening also finds missing rights and directories, which `exists` does not. What writes into a pipe would end by
-    # SIGPIPE when this closes it again.
+    # Opening also finds missing rights and directories, which `exists` does not. What writes into a
+    # pipe would end by SIGPIPE when this closes it again.
     if not is_read_once(path):
         Path(path).open("rb").close()
     return path
@@ -234,10 +271,12 @@ def show_progress(
     items: Iterable[Item], total: int | None = None, unit: str = "lines", *, to_file: bool = False
 ) -> Iterator[Item]:
     """Yield the items, counted by a bar if standard error is a terminal, and no results are written to one."""
-    # Where results go to the terminal, the bar would stand between them, and they show the progress themselves.
+    # Where results go to the terminal, the bar would stand
+    # between them, and they show the progress themselves.
     if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
         yield from items
         return
+
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     with _transient_bar(total, MofNCompleteColumn(), TextColumn(unit), BarColumn(), TimeElapsedColumn()) as advance:
@@ -260,7 +299,10 @@ def measurement_bar(title: str, total: int) -> Iterator[Callable[[], object]]:
 
 @contextmanager
 def _transient_bar(total: int | None, *columns: Any) -> Iterator[Callable[[], object]]:
-    """Show a bar on standard error, which goes when it ends; yield the function that moves it by one."""
+    """Show a bar on standard error, which goes when it ends.
+
+    Yield the function that moves it by one.
+    """
     from rich.console import Console
     from rich.progress import Progress
 

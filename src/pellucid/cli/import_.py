@@ -25,29 +25,35 @@ def run_import(
             "Argos Translate; a directory of CTranslate2",
         ),
     ],
-    out: Annotated[str, argument("OUT", "model directory to write; a model that is already there is replaced")],
+    out: Annotated[
+        str,
+        argument("OUT", "model directory to write; a model that is already there is replaced"),
+    ],
 ) -> None:
     """Convert another program's model to a model directory.
 
-    DIR may be of three kinds. First, it holds a translation model as transformers saves it: config.json,
-    model.safetensors, vocab.json, source.spm and target.spm, such as a model of OPUS-MT. It may be a Marian model, or a
-    Pegasus model with Marian's tokenizer, which is how `pellucid export` writes models with a norm before each
-    sublayer.
+    DIR may be of three kinds. First, it holds a translation model as transformers saves it:
+    config.json, model.safetensors, vocab.json, source.spm and target.spm, such as a model of
+    OPUS-MT. It may be a Marian model, or a Pegasus model with Marian's tokenizer, which is how
+    `pellucid export` writes models with a norm before each sublayer.
 
-    A name such as Helsinki-NLP/opus-mt-en-es, where there is no such directory, names a model on the Hugging Face
-    Hub: with the extra `hub` (pip install 'pellucid[hub]') the files above are fetched, once, into the Hub's cache.
-    A branch, tag, commit or pull request stands behind it: NAME@v2, NAME@refs/pr/NUMBER.
+    A name such as Helsinki-NLP/opus-mt-en-es, where there is no such directory, names a model on
+    the Hugging Face Hub: with the extra `hub` (pip install 'pellucid[hub]') the files above are
+    fetched, once, into the Hub's cache. A branch, tag, commit or pull request stands behind it:
+    NAME@v2, NAME@refs/pr/NUMBER.
 
-    The result translates as the original does: the same pieces, the same numbers; `pellucid export OUT DIR2 --to
-    marian` gives the original back. For a model with several target languages, begin each line with one: >>fra<<.
+    The result translates as the original does: the same pieces, the same numbers; `pellucid export
+    OUT DIR2 --to marian` gives the original back. For a model with several target languages, begin
+    each line with one: >>fra<<.
 
-    Second, it is a package of Argos Translate, a file that ends in .argosmodel or its folder. Third, it is the
-    directory of a translation Transformer that was converted for CTranslate2 (model.bin and its vocabularies), with its
-    SentencePiece model beside. Their weights are often rounded to bytes: the model then has the rounded weights, as its
-    manifest says, and Pellucid adds and multiplies them in float32.
+    Second, it is a package of Argos Translate, a file that ends in .argosmodel or its folder.
+    Third, it is the directory of a translation Transformer that was converted for CTranslate2
+    (model.bin and its vocabularies), with its SentencePiece model beside. Their weights are often
+    rounded to bytes: the model then has the rounded weights, as its manifest says, and Pellucid
+    adds and multiplies them in float32.
 
-    Weights in a pickle (pytorch_model.bin) are not opened, because a pickle can run any program. A model that cannot be
-    converted exactly is refused, with every reason, and nothing is written.
+    Weights in a pickle (pytorch_model.bin) are not opened, because a pickle can run any program. A
+    model that cannot be converted exactly is refused, with every reason, and nothing is written.
     """
     bundle = _import_model(directory, Path(out))
     c = bundle.model.config  # of the directory just written, loaded again
@@ -64,7 +70,10 @@ def run_import(
 def _import_model(directory: str, out: Path) -> "Bundle":
     """Import a model of any known program, from this machine or from the Hub."""
     from pellucid.interop.argos import import_argos_package, is_argos_package
-    from pellucid.interop.ctranslate2_import import import_ctranslate2_model, is_ctranslate2_directory
+    from pellucid.interop.ctranslate2_import import (
+        import_ctranslate2_model,
+        is_ctranslate2_directory,
+    )
     from pellucid.interop.hub import fetch_marian_model, is_hub_name
     from pellucid.interop.marian import import_marian
     from pellucid.store.atomic import refuse_non_model_directory
@@ -74,6 +83,7 @@ def _import_model(directory: str, out: Path) -> "Bundle":
     if is_hub_name(name):
         refuse_non_model_directory(out)  # before anything is fetched
         return import_marian(fetch_marian_model(name, revision or None), out, name)
+
     if path.exists() and is_argos_package(path):
         return import_argos_package(path, out)
     if is_ctranslate2_directory(path):

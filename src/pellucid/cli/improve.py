@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import read_sentences, require_file, show_progress, write_lines
-from pellucid.cli.options import FAILED, MODEL, SETTINGS, SOURCE_LANGUAGE, TARGET_LANGUAGE, argument, option
+from pellucid.cli.options import (
+    FAILED,
+    MODEL,
+    SETTINGS,
+    SOURCE_LANGUAGE,
+    TARGET_LANGUAGE,
+    argument,
+    option,
+)
 from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
@@ -21,7 +29,8 @@ IMPROVE_EXAMPLES = """\
   pellucid improve runs/mine/best suggestions.jsonl --keep contracts.en --out runs/better
   pellucid improve runs/mine/best corrections.tsv --without 7 --out runs/without-7"""
 
-# Settings of a short run, which is judged when it is over; its own evaluations only show that it goes well.
+# Settings of a short run, which is judged when it is
+# over; its own evaluations only show that it goes well.
 _QUICK = ("train.batch_tokens=2048", "train.dev_sentences=50")
 
 
@@ -40,9 +49,13 @@ def run_improve(
         ),
     ],
     out: Annotated[str, option("directory of the run; the new model is DIR/best", "DIR")],
-    keep: Annotated[str | None, option("sentences, one per line, whose translations must stay", "FILE")] = None,
+    keep: Annotated[
+        str | None,
+        option("sentences, one per line, whose translations must stay", "FILE"),
+    ] = None,
     without: Annotated[
-        list[int] | None, option("take correction N back: its line in the file, or its unit; can be repeated", "N")
+        list[int] | None,
+        option("take correction N back: its line in the file, or its unit; can be repeated", "N"),
     ] = None,
     source: Annotated[
         str | None,
@@ -60,12 +73,13 @@ def run_improve(
 ) -> None:
     """Make a model better by corrections of its translations.
 
-    The corrections, the training pairs most like them (where `pellucid remember` stored the model's states) and a share
-    of the old text are trained on, from the model as it is. A fifth of the corrections is held out. The new model is
-    kept, as DIR/best, if it has more of these right, is not worse on dev by the paired test of `pellucid compare`, and
-    translates the sentences of --keep as before; otherwise the exit code is 1. DIR/changed.tsv lists what changed in
-    dev and in the list, and corrections.jsonl in the new model what came of each correction. After an interruption the
-    same command goes on.
+    The corrections, the training pairs most like them (where `pellucid remember` stored the model's
+    states) and a share of the old text are trained on, from the model as it is. A fifth of the
+    corrections is held out. The new model is kept, as DIR/best, if it has more of these right, is
+    not worse on dev by the paired test of `pellucid compare`, and translates the sentences of
+    --keep as before; otherwise the exit code is 1. DIR/changed.tsv lists what changed in dev and in
+    the list, and corrections.jsonl in the new model what came of each correction. After an
+    interruption the same command goes on.
     """
     from pellucid.data.lines import refuse_read_once
 
@@ -73,6 +87,7 @@ def run_improve(
         refuse_read_once(path, "an improvement reads its text several times, and again when it goes on")
         if path is not None:
             require_file(path)
+
     from pellucid.api import load
     from pellucid.cli.train import train_unless_finished
     from pellucid.data.formats.units import Sides
@@ -94,6 +109,7 @@ def run_improve(
     is_interrupted = (directory / "data").is_dir() and not changed.exists()
     if directory.exists() and any(directory.iterdir()) and not is_interrupted:
         raise ValueError(f"{out} is not empty; choose another --out")
+
     old = load(model)
     _ = old.bundle.tokenizer.beginning  # raises ValueError for a model that must be told what language to write
     everything, notes = read_corrections(
@@ -112,12 +128,15 @@ def run_improve(
         runs = find_old_runs(Path(model))
     else:
         runs = [run_settings(None, change or (), start=model, source=source, target=target)[0]]
-    dev, listed = dev_pairs_of(runs[0]), [] if keep is None else [line for line in read_sentences(keep) if line.strip()]
+
+    dev = dev_pairs_of(runs[0])
+    listed = [] if keep is None else [line for line in read_sentences(keep) if line.strip()]
     sources = list(dict.fromkeys([correction.source for correction in chosen] + dev.sources + listed))
     before = _translate(old, sources)
     near = find_near_pairs(old.bundle, taught, before)
     if not any(near):
         notes.append(f"no training pairs like the corrections are mixed in; `pellucid remember {model}` stores them")
+
     data = write_mixture(
         directory / "data",
         [(correction.source, correction.right) for correction in taught],
@@ -126,19 +145,33 @@ def run_improve(
         sample_old_text(runs, {correction.source for correction in everything}, _SEED),
         dev,
     )
+
     # With the optimiser and the dropout that made the model, a run disturbs it least.
-    overrides = [*_QUICK, f"train.evaluate_every={steps}", f"data.max_pieces={runs[0].data.max_pieces}"]
+    overrides = [
+        *_QUICK,
+        f"train.evaluate_every={steps}",
+        f"data.max_pieces={runs[0].data.max_pieces}",
+    ]
     overrides += [f"optim.kind={runs[0].optim.kind}", f"model.dropout={runs[0].model.dropout}"]
     settings, reasons = run_settings(
-        None, [*overrides, *(change or ())], source=data["corpus"][0].pairs, start=model, steps=steps
+        None,
+        [*overrides, *(change or ())],
+        source=data["corpus"][0].pairs,
+        start=model,
+        steps=steps,
     )
+
     # What was corrected is learned, even if a sentence of dev was.
     settings = replace(settings, data=replace(settings.data, **data, allow_overlap=True))
     try:
         train_unless_finished(settings, directory, [*notes, *reasons])
     except typer.Exit:
-        typer.echo(f"{directory / 'best'} is not judged yet: to go on, give the same command again", err=True)
+        typer.echo(
+            f"{directory / 'best'} is not judged yet: to go on, give the same command again",
+            err=True,
+        )
         raise
+
     unchanged = Changes(chosen, before, before, dev.sources, dev.targets, listed, old.lowercase)
     candidate, changes = _choose_weights(old.directory, directory, unchanged, sources)
     # What training called best is so by dev alone, and may be the old model.
@@ -148,13 +181,20 @@ def run_improve(
     if objections := changes.find_objections():
         typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {candidate}", err=True)
         raise typer.Exit(FAILED)
-    places = {correction.number: [place for place, *_ in pairs] for correction, pairs in zip(taught, near, strict=True)}
+
+    places = {}
+    for correction, pairs in zip(taught, near, strict=True):
+        places[correction.number] = [place for place, *_ in pairs]
     _save(candidate, directory / "best", changes, places, sorted(without or ()))
     write_lines([str(directory / "best")])
 
 
 def _save(
-    candidate: Path, out: Path, changes: "Changes", places: Mapping[int, Sequence[str]], without: Sequence[int]
+    candidate: Path,
+    out: Path,
+    changes: "Changes",
+    places: Mapping[int, Sequence[str]],
+    without: Sequence[int],
 ) -> None:
     """Move a model to `out`, with its reference, its scores on dev, and what came of each correction."""
     from pellucid.api import load
@@ -163,7 +203,11 @@ def _save(
     from pellucid.workflows.improvement import save_improved
 
     held_out = sum(correction.held_out for correction in changes.corrections)
-    about = {"corrections": len(changes.corrections) - held_out, "held_out": held_out, "without": list(without)}
+    about = {
+        "corrections": len(changes.corrections) - held_out,
+        "held_out": held_out,
+        "without": list(without),
+    }
     scores = changes.comparison.scores
     about["dev"] = {name: [scores[name].a.score, scores[name].b.score] for name in ("bleu", "chrf")}
     lines = spread_lines([*changes.dev_sources])
@@ -173,7 +217,12 @@ def _save(
     save_improved(candidate, out, changes, places, reference, search, about)
 
 
-def _choose_weights(old: Path, directory: Path, unchanged: "Changes", sources: Sequence[str]) -> "tuple[Path, Changes]":
+def _choose_weights(
+    old: Path,
+    directory: Path,
+    unchanged: "Changes",
+    sources: Sequence[str],
+) -> "tuple[Path, Changes]":
     """Mix the old and the trained weights, and return the best of these models with what it changes."""
     from pellucid.api import load
     from pellucid.workflows.improvement import ENOUGH_RIGHT, WEIGHT_PARTS, save_mixed_weights
@@ -187,8 +236,16 @@ def _choose_weights(old: Path, directory: Path, unchanged: "Changes", sources: S
         right, count = changes.count_met(changes.after, held_out=True)
         if right >= ENOUGH_RIGHT * count and not changes.find_objections():
             break
-    # Of the models with the fewest objections the one with the most held-out corrections right; of equals the first.
-    return min(tried, key=lambda found: (len(found[1].find_objections()), -found[1].count_met(found[1].after, True)[0]))
+
+    # Of the models with the fewest objections the one with the
+    # most held-out corrections right; of equals the first.
+    return min(
+        tried,
+        key=lambda found: (
+            len(found[1].find_objections()),
+            -found[1].count_met(found[1].after, True)[0],
+        ),
+    )
 
 
 def _translate(model: "Model", lines: Sequence[str]) -> dict[str, str]:

@@ -19,19 +19,21 @@ def run_mini(
 ) -> None:
     """Write a whole Transformer as one Python file.
 
-    The file is there to be read and changed. It has the model of "Attention Is All You Need", its loss, its training
-    and its searches, each formula with its section of the paper and each tensor with its shape. It imports PyTorch and
-    Python's standard library, nothing of Pellucid, so it can be passed around by itself. It trains on two text files
-    and translates.
+    The file is there to be read and changed. It has the model of "Attention Is All You Need", its
+    loss, its training and its searches, each formula with its section of the paper and each tensor
+    with its shape. It imports PyTorch and Python's standard library, nothing of Pellucid, so it can
+    be passed around by itself. It trains on two text files and translates.
 
-    It also translates with a model directory of Pellucid if the model is of the plain kind: sinusoidal positions, relu,
-    LayerNorm before or after each sublayer, and a tokenizer of the kind bpe.
+    It also translates with a model directory of Pellucid if the model is of the plain kind:
+    sinusoidal positions, relu, LayerNorm before or after each sublayer, and a tokenizer of the kind
+    bpe.
     """
     path = Path(out)
     if path.is_dir():
         raise ValueError(f"{out} is a directory; name the Python file to write, such as {path / 'mini.py'}")
     if path.is_file():
         raise ValueError(f"{out} is already there; name another file, or remove it first")
+
     # Read as a file and not imported: an import would load torch.
     content = (Path(__file__).parent.parent / "demo" / "mini.py").read_bytes()
     with atomic_file(path) as write:

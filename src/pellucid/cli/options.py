@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from pellucid.cli.removed_options import REMOVED_OPTIONS
 from pellucid.cli.standard_streams import drop_unwritten_output
 from pellucid.store.atomic import is_failed_write
 
@@ -30,7 +31,10 @@ def search_default(name: str) -> Any:
 
 
 def search_settings(changes: Sequence[str] | None, **options: Any) -> dict[str, Any]:
-    """Return the settings of a search from options and `--set`; ValueError for what no search can have."""
+    """Return the settings of a search from options and `--set`.
+
+    Raises ValueError for what no search can have.
+    """
     from pellucid.config import apply_overrides
     from pellucid.decode.request import SearchConfig
 
@@ -40,7 +44,10 @@ def search_settings(changes: Sequence[str] | None, **options: Any) -> dict[str, 
 
 
 def option(help: str, metavar: str | None = None, *names: str, **limits: Any) -> Any:
-    """Return an option, called as its parameter unless there are `names`; `limits` are `min` and `max`."""
+    """Return an option, called as its parameter unless there are `names`.
+
+    `limits` are `min` and `max`.
+    """
     return typer.Option(*names, metavar=metavar, help=help, **limits)
 
 
@@ -76,10 +83,12 @@ ENGINE = option(
     "auto|torch|ctranslate2",
 )
 DEVICE = option(
-    "device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch", "cpu|cuda"
+    "device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch",
+    "cpu|cuda",
 )
 EXPORTED = option(
-    "translate with this export of the model (`pellucid export --to ctranslate2`), in the precision it has", "DIR"
+    "translate with this export of the model (`pellucid export --to ctranslate2`), in the precision it has",
+    "DIR",
 )
 SOURCE_LANGUAGE = option(
     "language of the sources in a file of pairs, such as en for en and en-US, or the name or number of a column; "
@@ -90,7 +99,9 @@ SOURCE_LANGUAGE = option(
 TARGET_LANGUAGE = option("language or column of the translations", "LANGUAGE", "--to")
 LANGUAGE_TO_WRITE = option("language to write, for a multilingual model", "LANGUAGE", "--to")
 LANGUAGE_OF_TRANSLATIONS = option(
-    "language or column of the translations, and the language to write for a multilingual model", "LANGUAGE", "--to"
+    "language or column of the translations, and the language to write for a multilingual model",
+    "LANGUAGE",
+    "--to",
 )
 SOURCE = file_option("source sentences, one per line, plain or .gz; - is standard input")
 TRANSLATIONS = file_option("their translations, line by line")
@@ -113,76 +124,6 @@ TOKENIZE = option(
     "--tokenize",
 )
 
-_LIMITS = """
-    characters texts alternatives request_terms term_characters body waiting connections open_requests each seconds
-    arrival beam traces trace_bytes trace_minutes
-"""
-_SEARCH = "batch length_penalty max_extra temperature top_k top_p seed too_long repetition markup"
-
-
-def _as_settings(names: str, value: str = "VALUE") -> dict[str, str]:
-    """Return, for options that are settings now, what to write instead of each."""
-    return {f"--{name.replace('_', '-')}": f"write --set {name}={value}" for name in names.split()}
-
-
-_IN_PYTHON = "in Python, compare_translations takes it"
-_SAME_TEXT = "leave it out, for all engines give the same text"
-_IN_JSON = "write --json, which says the same"
-
-# Options that a command had in an earlier version, and what to write instead.
-REMOVED_OPTIONS: dict[str, dict[str, str]] = {
-    "plan": {"--seconds": "leave it out; updates are tried for five seconds"},
-    "prepare": {"--workers": "leave it out; a thread for each processor that the process may use (taskset) is begun"},
-    "serve": _as_settings(_LIMITS, "NUMBER") | dict.fromkeys(("--from", "--to"), "write en:es=MODEL"),
-    "translate": _as_settings(f"{_SEARCH} method")
-    | {"--block": "write --set batch=1 to answer each line before the next is read"},
-    "evaluate": _as_settings("batch length_penalty"),
-    "compare": _as_settings("batch length_penalty")
-    | dict.fromkeys(("--samples", "--seed", "--show"), _IN_PYTHON)
-    | {"--engine": _SAME_TEXT, "--precision": "write `pellucid translate --precision`, and compare the files"},
-    "score": dict.fromkeys(("--batch", "--precision"), "leave it out"),
-    "verify": {"--tolerance": "in Python, Model.verify takes it; --json has the largest difference"},
-    "import": {"--revision": "write it behind the name: OWNER/MODEL@REVISION"},
-    "push": {"--card-only": "write --card, which writes a file that is not there and uploads nothing"},
-    "explain": {"--pairs": "in Python, find_influence takes the number of pairs"},
-    "train": {"--log": "write --set train.log=tensorboard or --set train.log=mlflow"},
-    "improve": {"--seed": "write --set seed=NUMBER"},
-    "distill": {"--weight": "leave it out; a corpus of a run file has a weight", "--engine": _SAME_TEXT},
-    "calibrate": {"--engine": _SAME_TEXT},
-    "demo": {"--page": "write `pellucid export MODEL demo.html --to page`"},
-    "mini": {"--force": "remove the file first"},
-    "inspect attention": {
-        "--rollout": "write --stage rollout",
-        "--distances": "write --stage distances",
-        "--csv": _IN_JSON,
-        "--html": _IN_JSON,
-    },
-    "inspect embedding": {"--plot": _IN_JSON},
-    "inspect similar": {"--plot": _IN_JSON},
-    "inspect analogy": {
-        "--file": "ask for one analogy at a time",
-        **dict.fromkeys(("--seed", "--count", "-k"), "leave it out"),
-    },
-    "inspect project": {
-        "--words": "write the words themselves",
-        **dict.fromkeys(("--tsv", "--vectors"), "write --json, which has coordinates and vectors"),
-        **dict.fromkeys(("--method", "--seed"), "leave it out; --json has the vectors for other projections"),
-        "--plot": "write --html",
-        "--count": "leave it out, or write the words themselves",
-    },
-    "inspect pair": dict.fromkeys(("--plot", "--side", "--count"), "leave it out"),
-    "inspect lens": {"--plot": "write `pellucid explain --html`, whose page has the lens", "--count": "leave it out"},
-    "inspect model": {"--each": "write --json, which lists every layer"},
-    "inspect positions": {"--count": "leave it out, or write --text"},
-    "inspect length": {"--beam": "leave it out; the search is greedy"},
-    "inspect probes": {
-        "--file": "in Python, run_probe takes a Probe of your own",
-        "--each": "write --json, which has every head",
-    },
-    "inspect heads": {"--points": "leave it out"},
-    "inspect align": dict.fromkeys(("--dev-source", "--dev-target", "--heads", "--sentence"), "leave it out"),
-}
-
 
 class Command(TyperCommand):
     """A command that says of each option it once had what to write instead."""
@@ -200,7 +141,11 @@ class Command(TyperCommand):
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FAILED, _USERS_MISTAKE, INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141  # the last two, and signals' codes, as in shells
+FAILED = 1
+_USERS_MISTAKE = 2
+# These, and the codes of signals, are as in shells.
+INTERRUPTED = 130
+_PIPE_CLOSED = 141
 # Exit codes of a run that saved everything at a signal.
 SIGNAL_CODES = {"SIGHUP": 129, "SIGINT": INTERRUPTED, "SIGTERM": 143}
 
@@ -229,7 +174,10 @@ def report_errors(command: Function) -> Function:
 
 
 def report_error(error: ValueError | OSError) -> int:
-    """Say on standard error what went wrong, and return the exit code; say nothing where a reader has stopped."""
+    """Say on standard error what went wrong, and return the exit code.
+
+    Say nothing where a reader has stopped.
+    """
     drop_unwritten_output()
     if isinstance(error, BrokenPipeError):  # the reader of our output has stopped, as `head` does
         return _PIPE_CLOSED
@@ -237,7 +185,12 @@ def report_error(error: ValueError | OSError) -> int:
     return FAILED if is_failed_write(error) else _USERS_MISTAKE
 
 
-def _show_warning(message: Warning | str, category: type[Warning], filename: str, *location: Any) -> None:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    *location: Any,
+) -> None:
     """Print a warning: one of ours as its bare message, one of a library as Python shows it."""
     ours = Path(filename).is_relative_to(Path(__file__).parent)
     text = f"pellucid: {message}\n" if ours else warnings.formatwarning(message, category, filename, *location[:1])

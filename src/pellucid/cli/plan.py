@@ -24,26 +24,40 @@ def run_plan(
     change: Annotated[list[str] | None, SETTINGS] = None,
     stand_in: Annotated[
         int | None,
-        option("plan with so many phrasebook pairs, as long as news, instead of the run's data", "PAIRS", min=1),
+        option(
+            "plan with so many phrasebook pairs, as long as news, instead of the run's data",
+            "PAIRS",
+            min=1,
+        ),
     ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Estimate what a run will take, before it starts.
 
-    Show pairs, pieces, batches and updates; parameters, work, memory and disk; the time on this machine, measured on a
-    few seconds of real updates with real batches; and what should be changed first. Nothing is written.
+    Show pairs, pieces, batches and updates; parameters, work, memory and disk; the time on this
+    machine, measured on a few seconds of real updates with real batches; and what should be changed
+    first. Nothing is written.
     """
     from pellucid.demo.phrasebook import generate_phrases
     from pellucid.training.defaults import run_settings
-    from pellucid.workflows.plan.estimate import TRIAL_SECONDS, plan_run, stand_in_data, stand_in_run
+    from pellucid.workflows.plan.estimate import (
+        TRIAL_SECONDS,
+        plan_run,
+        stand_in_data,
+        stand_in_run,
+    )
 
     if stand_in is None:
         settings, data = run_settings(run_file, change or ())[0], None
     else:
         settings = stand_in_run(Path(run_file), change or ())
         data = stand_in_data(stand_in, settings, generate_phrases(settings.seed))
+
     # On standard error, for with --json standard output is one object only.
-    typer.echo(f"reading the data; then updates are tried, for {TRIAL_SECONDS:g} s or a few of them", err=True)
+    typer.echo(
+        f"reading the data; then updates are tried, for {TRIAL_SECONDS:g} s or a few of them",
+        err=True,
+    )
     plan = plan_run(settings, data, TRIAL_SECONDS)
     write_lines([json_line(_plan_as_json(plan))] if json else _plan_as_text(plan))
 
@@ -55,7 +69,11 @@ def _plan_as_json(plan: "RunPlan") -> dict[str, Any]:
     epoch = plan.epoch
     return {
         "stand_in": plan.stand_in,
-        "data": {"pairs": len(epoch.encoded), "dev_pairs": plan.dev_pairs, "vocabulary": list(plan.learned)},
+        "data": {
+            "pairs": len(epoch.encoded),
+            "dev_pairs": plan.dev_pairs,
+            "vocabulary": list(plan.learned),
+        },
         "epoch": {
             "pairs": epoch.pairs,
             "source_pieces": epoch.source_pieces,
@@ -97,7 +115,11 @@ def _plan_as_text(plan: "RunPlan") -> Iterator[str]:
     yield from _data_lines(plan)
     yield from _cost_lines(plan)
     changes = list_advice(plan)
-    yield from ("", "To change:" if changes else "Nothing to change.", *(f"- {sentence}" for sentence in changes))
+    yield from (
+        "",
+        "To change:" if changes else "Nothing to change.",
+        *(f"- {sentence}" for sentence in changes),
+    )
 
 
 def _data_lines(plan: "RunPlan") -> Iterator[str]:
@@ -134,6 +156,7 @@ def _cost_lines(plan: "RunPlan") -> Iterator[str]:
         at_most = "at most " if plan.run.train.steps is None else ""
         whose_epochs = "of the stand-in" if plan.stand_in else ""
         yield f"run         {at_most}{plan.steps:,} updates, {plan.epochs:,.1f} epochs {whose_epochs}".rstrip()
+
     speed = f"; {plan.flops / trial.seconds / 1e9:,.0f} GFLOP/s were reached" if trial else ""
     yield f"work        {plan.flops / 1e9:,.1f} GFLOP an update, padding not counted{speed}"
     if trial and plan.seconds is not None:
@@ -142,6 +165,7 @@ def _cost_lines(plan: "RunPlan") -> Iterator[str]:
             f"{'on top' if plan.run.train.steps is not None else 'within'}: {format_seconds(trial.seconds)} an update"
         )
         yield f"            {_describe_certainty(plan)}"
+
     trial_memory = (
         f"; the trial's process held {format_bytes(trial.peak_memory)} in all" if trial and trial.peak_memory else ""
     )
@@ -155,6 +179,7 @@ def _cost_lines(plan: "RunPlan") -> Iterator[str]:
             f"            so for one worker; of W under torchrun each holds {format_bytes(m.shared)} / W and its own "
             "activations (train.shard_model)"
         )
+
     yield (
         f"disk        {format_bytes(plan.disk)} at most: {plan.checkpoints} checkpoints of "
         f"{format_bytes(plan.checkpoint_bytes)} and one being written, 3 models of {format_bytes(plan.model_bytes)}; "

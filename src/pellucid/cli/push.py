@@ -15,7 +15,10 @@ PUSH_EXAMPLES = """\
 def run_push(
     model: Annotated[str, MODEL],
     name: Annotated[str, argument("NAME", "name on the Hub: OWNER/MODEL")],
-    private: Annotated[bool, flag("--private", "a new repository can be seen by you alone")] = False,
+    private: Annotated[
+        bool,
+        flag("--private", "a new repository can be seen by you alone"),
+    ] = False,
     card: Annotated[
         str | None,
         file_option("card to upload; where there is no such file, write it, to be completed, and upload nothing"),
@@ -23,12 +26,13 @@ def run_push(
 ) -> None:
     """Upload a model to the Hugging Face Hub, with a card.
 
-    All files of the model directory are uploaded, among them reference.jsonl, which holds lines of the dev text. The
-    card, README.md there, says the languages, the size, the scores on the dev set with their signatures, the SHA-256 of
-    the training text and of the model, and how to load it. It replaces the one that is there.
+    All files of the model directory are uploaded, among them reference.jsonl, which holds lines of
+    the dev text. The card, README.md there, says the languages, the size, the scores on the dev set
+    with their signatures, the SHA-256 of the training text and of the model, and how to load it. It
+    replaces the one that is there.
 
-    It needs the extra `hub` (pip install 'pellucid[hub]') and your token: hf auth login, or the variable HF_TOKEN.
-    To write the card into a new file (--card) it needs neither, nor a network.
+    It needs the extra `hub` (pip install 'pellucid[hub]') and your token: hf auth login, or the
+    variable HF_TOKEN. To write the card into a new file (--card) it needs neither, nor a network.
     """
     from pellucid.interop.hub import is_hub_name, push_model, write_model_card
     from pellucid.store.directory import load_bundle
@@ -43,4 +47,5 @@ def run_push(
         write_text_whole(card, text)
         write_lines([f"{card}: the card; complete it, then give the same command again to upload both"])
         return
+
     write_lines([push_model(bundle.directory, name, text, private)])

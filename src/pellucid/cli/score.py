@@ -2,7 +2,13 @@
 
 from typing import Annotated
 
-from pellucid.cli.files import name_file_in_errors, read_file_pair, read_pair_rows, set_language, write_report
+from pellucid.cli.files import (
+    name_file_in_errors,
+    read_file_pair,
+    read_pair_rows,
+    set_language,
+    write_report,
+)
 from pellucid.cli.options import (
     DEVICE,
     DOCUMENT,
@@ -37,9 +43,10 @@ def run_score(
 ) -> None:
     """Score given translations by their log-probability.
 
-    Write one number per line, or per unit of a file of pairs: a natural logarithm, at most 0, the sum over the pieces
-    of the translation and EOS, the end token. --json also shows each piece: {"log_prob", "pieces", "per_piece"}. There
-    is no search, so this also works for translations that the model would never write.
+    Write one number per line, or per unit of a file of pairs: a natural logarithm, at most 0, the
+    sum over the pieces of the translation and EOS, the end token. --json also shows each piece:
+    {"log_prob", "pieces", "per_piece"}. There is no search, so this also works for translations
+    that the model would never write.
     """
     from pellucid.api import load
 
@@ -47,6 +54,7 @@ def run_score(
         sources, targets = read_pair_rows(source, source_language, target_language)
     else:
         sources, targets = read_file_pair(source, target)
+
     loaded = set_language(load(model, device=device), target_language, is_of_file=target is None)
     # A pair that is too long may be so on either side, so both files are named.
     with name_file_in_errors(source if target is None else f"{source} and {target}"):

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import require_file
-from pellucid.cli.options import ENGINE, EXPORTED, MEMORY, PRECISIONS, TERMS, argument, file_option, flag, option
+from pellucid.cli.options import (
+    ENGINE,
+    EXPORTED,
+    MEMORY,
+    PRECISIONS,
+    TERMS,
+    argument,
+    file_option,
+    flag,
+    option,
+)
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -33,10 +43,19 @@ SERVE_EXAMPLES = """\
 def run_serve(
     models: Annotated[
         list[str],
-        argument("MODEL...", "a model directory, or several; en:es=DIR says the languages of one that does not itself"),
+        argument(
+            "MODEL...",
+            "a model directory, or several; en:es=DIR says the languages of one that does not itself",
+        ),
     ],
-    host: Annotated[str, option("address to listen on; 0.0.0.0 lets other machines connect")] = "127.0.0.1",
-    port: Annotated[int, option("port to listen on; 0 takes any free one", min=0, max=65535)] = 5000,
+    host: Annotated[
+        str,
+        option("address to listen on; 0.0.0.0 lets other machines connect"),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        option("port to listen on; 0 takes any free one", min=0, max=65535),
+    ] = 5000,
     browse: Annotated[bool, flag("--open", "open the page in a browser")] = False,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
@@ -48,38 +67,51 @@ def run_serve(
         file_option("append translations that users suggest to this .jsonl, each with its languages and its time"),
     ] = None,
     api_key_file: Annotated[
-        str | None, file_option("file of API keys, one a line, perhaps with a number of requests a minute")
+        str | None,
+        file_option("file of API keys, one a line, perhaps with a number of requests a minute"),
     ] = None,
     allow_host: Annotated[
-        list[str] | None, option("another host name that requests may use, for example through a proxy", "NAME")
+        list[str] | None,
+        option("another host name that requests may use, for example through a proxy", "NAME"),
     ] = None,
     allow_origin: Annotated[
-        list[str] | None, option("site whose pages may send requests, such as https://example.com; * for any", "ORIGIN")
+        list[str] | None,
+        option(
+            "site whose pages may send requests, such as https://example.com; * for any",
+            "ORIGIN",
+        ),
     ] = None,
     log_format: Annotated[
         str,
-        option("text for people, or json: an object a line, for each request too, without texts and keys", "text|json"),
+        option(
+            "text for people, or json: an object a line, for each request too, without texts and keys",
+            "text|json",
+        ),
     ] = "text",
     change: Annotated[
-        list[str] | None, option("change a limit, such as characters=2000; can be repeated", "LIMIT=NUMBER", "--set")
+        list[str] | None,
+        option("change a limit, such as characters=2000; can be repeated", "LIMIT=NUMBER", "--set"),
     ] = None,
 ) -> None:
     """Serve the page that shows every number, and a translation API.
 
-    Open the address it prints: type a sentence, and see each matrix that led to its translation. Programs written for
-    LibreTranslate work with it, at /translate; /openapi.json describes the rest, /metrics is for Prometheus. Documents
-    (.docx, .pptx, .xlsx, .odt, .epub, .html, .md, .srt, .po, .json, .xliff and more) are translated at /translate_file.
-    Nothing leaves the machine, and no text is stored but suggestions, where --corrections asks for them. Ctrl-C and
-    SIGTERM stop the server within some seconds (--set stopping=8): requests under way are answered, and those for which
-    there is no time are told to come again.
+    Open the address it prints: type a sentence, and see each matrix that led to its translation.
+    Programs written for LibreTranslate work with it, at /translate; /openapi.json describes the
+    rest, /metrics is for Prometheus. Documents (.docx, .pptx, .xlsx, .odt, .epub, .html, .md, .srt,
+    .po, .json, .xliff and more) are translated at /translate_file. Nothing leaves the machine, and
+    no text is stored but suggestions, where --corrections asks for them. Ctrl-C and SIGTERM stop
+    the server within some seconds (--set stopping=8): requests under way are answered, and those
+    for which there is no time are told to come again.
 
-    It listens on this machine only, unless you give another --host. Requests that arrive together are translated
-    together, and each gets the same text as it would alone. Every limit is on by default, and a request beyond one is
-    refused with the reason; docs/reference/settings.md lists the limits that --set changes.
+    It listens on this machine only, unless you give another --host. Requests that arrive together
+    are translated together, and each gets the same text as it would alone. Every limit is on by
+    default, and a request beyond one is refused with the reason; docs/reference/settings.md lists
+    the limits that --set changes.
 
-    Several models serve several directions: a request is answered by the model for its languages, which is loaded when
-    it is first needed. The page looks into the first. A model whose directory is replaced, as a training run replaces
-    best/, is loaded anew, and no request is lost; one of other languages is refused, and the old one goes on.
+    Several models serve several directions: a request is answered by the model for its languages,
+    which is loaded when it is first needed. The page looks into the first. A model whose directory
+    is replaced, as a training run replaces best/, is loaded anew, and no request is lost; one of
+    other languages is refused, and the old one goes on.
     """
     _require_packages()
     from pellucid.cpu import share_free_memory
@@ -101,6 +133,7 @@ def run_serve(
     of_one = {"--terms": terms, "--memory": memory, "--exported": exported}
     if len(models) > 1 and any(of_one.values()):
         raise ValueError(f"{' and '.join(name for name, value in of_one.items() if value)}: only for one model")
+
     (first_languages, model), *other_models = named
     source, target = first_languages or (None, None)
     Languages.from_manifest({}, source, target)
@@ -108,6 +141,7 @@ def run_serve(
         require_file(terms)
     kept_corrections = None if corrections is None else Corrections(corrections)
     keys = ApiKeys() if api_key_file is None else ApiKeys.from_file(api_key_file)
+
     # The socket is bound before the model is loaded, so that a taken port is reported at once.
     with bind_socket(host, port) as listening:
         from pellucid.api import load
@@ -115,11 +149,10 @@ def run_serve(
 
         load_first = partial(load, model, precision, engine, exported=exported)
         loaded = load_first()
-        others = [
-            direction
-            for languages, directory in other_models
-            for direction in _make_directions(directory, languages, partial(load, directory, precision, engine))
-        ]
+        others: list[Direction] = []
+        for languages, directory in other_models:
+            load_other = partial(load, directory, precision, engine)
+            others += _make_directions(directory, languages, load_other)
         languages = Languages.from_manifest(loaded.manifest, source, target)
         if loaded.is_multilingual and (memory or terms) and not languages.are_named:
             raise ValueError(f"--memory and --terms: only for one direction of {model}; choose it: en:es={model}")
@@ -142,7 +175,8 @@ def run_serve(
             # The text may be private: other machines are shown nothing of it.
             training_text=TrainingText.find_beside(loaded.directory, loaded.manifest) if is_local else None,
         )
-        # The port is asked of the socket: with --port 0 the system chose it. IPv6 addresses stand in brackets.
+        # The port is asked of the socket: with --port 0 the
+        # system chose it. IPv6 addresses stand in brackets.
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
         served = f"{model} {f'and {len(other_models)} more models are' if other_models else 'is'} served at {address}"
         are_named = languages.are_named or loaded.is_multilingual
@@ -153,12 +187,14 @@ def run_serve(
 
             webbrowser.open(address)
         serve_until_stopped(app, listening, limits)
+
     if app.state.service.is_abandoned:
         tell("work that did not end in time was left")
     tell("stopped")
     if app.state.service.stops_at is not None:
-        # At once: Python's own end takes torch apart, which took 15 seconds on a busy machine, and aborts the process
-        # (exit code 134) while a thread is inside of torch or CTranslate2. What else is to be done at the end is done.
+        # At once: Python's own end takes torch apart, which took 15 seconds on a busy machine, and
+        # aborts the process (exit code 134) while a thread is inside of torch or CTranslate2. What
+        # else is to be done at the end is done.
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -174,7 +210,10 @@ def _require_packages() -> None:
 
 
 def _begin_log(log_format: str) -> "Callable[[str], object]":
-    """Return the function that tells the operator something, in text or in JSON; ValueError for another format."""
+    """Return the function that tells the operator something, in text or in JSON.
+
+    Raises ValueError for another format.
+    """
     import logging
 
     from pellucid.serve.gate import log_as_json
@@ -190,8 +229,8 @@ def _begin_log(log_format: str) -> "Callable[[str], object]":
 def _known_hosts(host: str, allow_host: Sequence[str]) -> frozenset[str] | None:
     """Return the host names that are answered; None lets all pass.
 
-    Only known ones are, so that no web page can reach a local server by a name of its own (DNS rebinding). A server for
-    other machines without --allow-host cannot know its names.
+    Only known ones are, so that no web page can reach a local server by a name of its own (DNS
+    rebinding). A server for other machines without --allow-host cannot know its names.
     """
     from pellucid.serve.gate import LOOPBACK
 
@@ -213,7 +252,10 @@ def _split_languages(model: str) -> tuple[tuple[str, str] | None, str]:
 def _make_directions(
     directory: str, languages: tuple[str, str] | None, load: "Callable[[], Model]"
 ) -> "list[Direction]":
-    """Return the directions of a model, whose files are checked now; the model itself is loaded when it is needed."""
+    """Return the directions of a model, whose files are checked now.
+
+    The model itself is loaded when it is needed.
+    """
     from pellucid.serve.directions import Direction
     from pellucid.serve.settings import Languages
     from pellucid.store.directory import load_bundle
@@ -254,6 +296,7 @@ def _serving_notes(
         read_script()
     except ValueError as error:
         notes.append(f"{error}; everything else is served")
+
     if not is_local and has_keys:
         notes.append("API keys and texts travel unencrypted; put a proxy with TLS before it")
     elif not is_local:
@@ -261,4 +304,5 @@ def _serving_notes(
             "anyone who reaches it may use it, and texts travel unencrypted; ask for keys (--api-key-file) and put a "
             "proxy with TLS before it"
         )
+
     return notes

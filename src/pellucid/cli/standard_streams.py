@@ -43,9 +43,13 @@ class ClosedStream:
 
 
 def replace_closed_streams() -> None:
-    """Put streams that say so in place of standard streams that are closed; messages then go nowhere."""
-    # A file opened later would get the number of a closed stream, and a library that prints would write into it. What
-    # stands there cannot be read as input or written as output, so that /dev/stdin and /dev/stdout are as closed.
+    """Put streams that say so in place of standard streams that are closed.
+
+    Messages then go nowhere.
+    """
+    # A file opened later would get the number of a closed stream, and a library that prints would
+    # write into it. What stands there cannot be read as input or written as output, so that
+    # /dev/stdin and /dev/stdout are as closed.
     for number, access in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_RDWR)):
         try:
             os.fstat(number)
@@ -55,6 +59,7 @@ def replace_closed_streams() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
             os.set_inheritable(number, True)
+
     # Python has None for these, which the type checker does not know.
     streams: Any = sys
     if streams.stdin is None:

@@ -36,11 +36,14 @@ def escape_controls(text: str) -> str:
     >>> escape_controls("a\x1b[2J\tb")
     'a\\x1b[2J\\tb'
     """
-    # Controls, format characters (which may turn the direction of text), surrogates, line and paragraph separators.
-    return "".join(
-        x.encode("unicode_escape").decode("ascii") if unicodedata.category(x) in ("Cc", "Cf", "Cs", "Zl", "Zp") else x
-        for x in text
-    )
+    # Controls, format characters (which may turn the direction of text), surrogates, line and
+    # paragraph separators.
+    shown = []
+    for character in text:
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+            character = character.encode("unicode_escape").decode("ascii")
+        shown.append(character)
+    return "".join(shown)
 
 
 def text_width(text: str) -> int:
@@ -72,7 +75,12 @@ def shorten_text(text: str, width: int) -> str:
     return f"{text}…"
 
 
-def wrap_items(items: Iterable[str], width: int, indent: str = "", gap: str = "  ") -> Iterator[str]:
+def wrap_items(
+    items: Iterable[str],
+    width: int,
+    indent: str = "",
+    gap: str = "  ",
+) -> Iterator[str]:
     """Yield items one after another on as many lines as they need.
 
     >>> list(wrap_items(["one", "two", "three"], width=10))
@@ -85,6 +93,7 @@ def wrap_items(items: Iterable[str], width: int, indent: str = "", gap: str = " 
             yield line
             longer = f"{indent}{item}"
         line = longer
+
     if line:
         yield line
 
@@ -100,30 +109,39 @@ def format_table(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     >>> format_table([["a", "10"], ["bcd", "7"]], "lr")
     ['a    10', 'bcd   7']
     """
-    rows = [[escape_controls(cell) for cell in row] for row in rows]
+    rows = [list(map(escape_controls, row)) for row in rows]
     widths = [max(map(text_width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        blanks = [" " * (width - text_width(cell)) for cell, width in zip(row, widths, strict=True)]
-        cells = [c + b if side == "l" else b + c for c, b, side in zip(row, blanks, sides, strict=True)]
+        cells = []
+        for cell, width, side in zip(row, widths, sides, strict=True):
+            blanks = " " * (width - text_width(cell))
+            cells.append(cell + blanks if side == "l" else blanks + cell)
         lines.append("  ".join(cells).rstrip())
     return lines
 
 
 def table_lines(rows: Sequence[Sequence[str]], sides: str, indent: str = "") -> Iterator[str]:
-    """Yield rows with aligned columns below their heads, which are dim on a terminal; `sides` as in `format_table`."""
+    """Yield rows with aligned columns below their heads, which are dim on a terminal.
+
+    `sides` as in `format_table`.
+    """
     head, *lines = format_table(rows, sides)
     yield Terminal.of_stdout().dim(f"{indent}{head}")
     yield from (f"{indent}{line}" for line in lines)
 
 
-def format_blocks(columns: Sequence[Sequence[str]], heads: Sequence[str], width: int) -> Iterator[str]:
+def format_blocks(
+    columns: Sequence[Sequence[str]],
+    heads: Sequence[str],
+    width: int,
+) -> Iterator[str]:
     """Yield short columns side by side, a head before each row, continued below where the width ends.
 
     >>> list(format_blocks([["The", "7"], ["dog", "15"]], ["piece", "id"], width=40))
     ['piece  The  dog', 'id     7    15']
     """
-    columns = [[escape_controls(cell) for cell in column] for column in columns]
+    columns = [list(map(escape_controls, column)) for column in columns]
     head = max(map(text_width, heads))
     start = 0
     while start < len(columns):
@@ -133,6 +151,6 @@ def format_blocks(columns: Sequence[Sequence[str]], heads: Sequence[str], width:
             if used > width and end > start:  # a column too wide for the terminal still gets a block of its own
                 break
             end += 1
-        rows = [[name, *(column[n] for column in columns[start:end])] for n, name in enumerate(heads)]
+        rows = list(zip(heads, *columns[start:end], strict=True))
         yield from format_table(rows, "l" * len(rows[0]))
         start = end

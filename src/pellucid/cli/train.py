@@ -34,7 +34,10 @@ TRAIN_EXAMPLES = """\
 
 
 def run_train(
-    run_file: Annotated[str | None, argument("RUN.toml", "file with the settings of the run")] = None,
+    run_file: Annotated[
+        str | None,
+        argument("RUN.toml", "file with the settings of the run"),
+    ] = None,
     source: Annotated[
         str | None,
         file_option(
@@ -44,16 +47,23 @@ def run_train(
     ] = None,
     target: Annotated[str | None, file_option("their translations, line by line")] = None,
     dev_source: Annotated[
-        str | None, file_option("sentences to evaluate on; without them, some pairs are held out of training")
+        str | None,
+        file_option("sentences to evaluate on; without them, some pairs are held out of training"),
     ] = None,
     dev_target: Annotated[str | None, file_option("their translations")] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
-    out: Annotated[str | None, option("directory of the run; default: runs/ and the name of RUN.toml", "DIR")] = None,
+    out: Annotated[
+        str | None,
+        option("directory of the run; default: runs/ and the name of RUN.toml", "DIR"),
+    ] = None,
     size: Annotated[str | None, option("size of the model", "tiny|small|base|big")] = None,
     start: Annotated[
         str | None,
-        option("model to continue training from, instead of a new one: one of yours, or an imported one", "MODEL"),
+        option(
+            "model to continue training from, instead of a new one: one of yours, or an imported one",
+            "MODEL",
+        ),
     ] = None,
     steps: Annotated[int | None, option("number of updates to train for")] = None,
     minutes: Annotated[
@@ -71,12 +81,13 @@ def run_train(
 ) -> None:
     """Train a model on sentence pairs.
 
-    Train with the settings in RUN.toml, or on the files that --source and --target name. With --start, go on training
-    an existing model, with its own tokenizer and sizes. The run directory holds the settings as resolved (run.toml),
-    reports (log.jsonl), their plot (training.png), checkpoints, and the models best/, last/ and average/. Ctrl-C saves
-    everything and says how to resume, and so do SIGTERM and a terminal that closes, unless the command was started with
-    nohup; a second Ctrl-C stops at once. At the end, the directory of the best model is
-    written to standard output.
+    Train with the settings in RUN.toml, or on the files that --source and --target name. With
+    --start, go on training an existing model, with its own tokenizer and sizes. The run directory
+    holds the settings as resolved (run.toml), reports (log.jsonl), their plot (training.png),
+    checkpoints, and the models best/, last/ and average/. Ctrl-C saves everything and says how to
+    resume, and so do SIGTERM and a terminal that closes, unless the command was started with nohup;
+    a second Ctrl-C stops at once. At the end, the directory of the best model is written to
+    standard output.
     """
     form = {
         "source": source,
@@ -95,20 +106,31 @@ def run_train(
         run_file = _recorded_run_file(directory)
     from pellucid.training.defaults import run_settings
 
-    # `reasons` tell why settings were chosen for the user, such as the size for the number of pairs.
-    settings, reasons = run_settings(run_file, change or (), began=directory if resume else None, **form)
+    # `reasons` tell why settings were chosen for the
+    # user, such as the size for the number of pairs.
+    settings, reasons = run_settings(
+        run_file,
+        change or (),
+        began=directory if resume else None,
+        **form,
+    )
     outcome = train_and_plot(settings, directory, resume, reasons)
     if outcome.first:  # of several workers under torchrun, only one prints
         write_lines([str(outcome.best)])
 
 
 def _run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
-    """Return the directory of the run; raise ValueError if neither --out nor a run file names one."""
+    """Return the directory of the run.
+
+    Raises ValueError if neither --out nor a run file names one.
+    """
     if out is not None:
         return Path(out)
     if run_file is None:
         raise ValueError("--out is missing: name the directory of the run, for example --out runs/mine")
-    # `--resume runs/mine/run.toml` names the copy inside the run directory, which is where the run is.
+
+    # `--resume runs/mine/run.toml` names the copy inside
+    # the run directory, which is where the run is.
     folder = Path(run_file).parent
     if resume and ((folder / "checkpoints").is_dir() or (folder / "texts.json").is_file()):
         return folder
@@ -116,7 +138,10 @@ def _run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
 
 
 def _recorded_run_file(directory: Path) -> str:
-    """Return the run file that a run wrote into its directory; ValueError if there is none to resume by."""
+    """Return the run file that a run wrote into its directory.
+
+    Raises ValueError if there is none to resume by.
+    """
     path = directory / "run.toml"
     if not path.is_file():
         # With checkpoints, these settings resume it; otherwise a new run begins with them.
@@ -128,35 +153,65 @@ def _recorded_run_file(directory: Path) -> str:
     return str(path)
 
 
-def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons: Sequence[str] = ()) -> "Outcome":
+def train_and_plot(
+    settings: "RunConfig",
+    directory: Path,
+    resume: bool,
+    reasons: Sequence[str] = (),
+) -> "Outcome":
     """Train the run and plot its reports.
 
-    Exits with code 1 and one message if it cannot go on, with 129, 130 or 143, as shells do, if a signal stopped it.
+    Exits with code 1 and one message if it cannot go on, with 129, 130 or 143, as shells do, if a
+    signal stopped it.
     """
     from pellucid.training.distributed import TrainingFailed
     from pellucid.training.loop import train_run
     from pellucid.workflows.check.examine import glance_at_corpus
 
     try:
-        outcome = train_run(settings, directory, resume=resume, reasons=reasons, glance=glance_at_corpus)
+        outcome = train_run(
+            settings,
+            directory,
+            resume=resume,
+            reasons=reasons,
+            glance=glance_at_corpus,
+        )
     except TrainingFailed as error:
         typer.echo(f"pellucid: {error}", err=True)
         raise typer.Exit(FAILED) from None
+
     if outcome.first:
         from pellucid.interpret.plots.charts import draw_training_curve
         from pellucid.training.log import read_log
 
         try:
-            save_figure(directory / "training.png", draw_training_curve, read_log(directory / "log.jsonl"))
+            save_figure(
+                directory / "training.png",
+                draw_training_curve,
+                read_log(directory / "log.jsonl"),
+            )
         except ValueError as error:
             typer.echo(f"pellucid: {error}", err=True)
+
     # A run that a signal stopped has saved everything, but a script must not take it for finished.
     if outcome.stop in SIGNAL_CODES:
         raise typer.Exit(SIGNAL_CODES[outcome.stop])
     return outcome
 
 
-def train_unless_finished(settings: "RunConfig", directory: Path, reasons: Sequence[str] = ()) -> None:
-    """Train the run, or go on with it where it was interrupted; a run that is finished stays as it is."""
+def train_unless_finished(
+    settings: "RunConfig",
+    directory: Path,
+    reasons: Sequence[str] = (),
+) -> None:
+    """Train the run, or go on with it where it was interrupted.
+
+    A run that is finished stays as it is.
+    """
     if not (directory / "average").is_dir():  # written only when training is over
-        train_and_plot(settings, directory, resume=(directory / "run.toml").is_file(), reasons=reasons)
+        train_and_plot(
+            settings,
+            directory,
+            resume=(directory / "run.toml").is_file(),
+            reasons=reasons,
+        )

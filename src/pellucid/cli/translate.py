@@ -56,10 +56,15 @@ TRANSLATE_EXAMPLES = """\
 def run_translate(
     model: Annotated[str, MODEL],
     file: Annotated[
-        str, argument("FILE", "sentences, one per line, plain or .gz, or a document; - is standard input")
+        str,
+        argument(
+            "FILE",
+            "sentences, one per line, plain or .gz, or a document; - is standard input",
+        ),
     ] = "-",
     out: Annotated[
-        str | None, file_option("write here instead of to standard output; appears once all is written")
+        str | None,
+        file_option("write here instead of to standard output; appears once all is written"),
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     n_best: Annotated[int, search_option("n_best")] = search_default("n_best"),
@@ -67,24 +72,36 @@ def run_translate(
     terms: Annotated[str | None, TERMS] = None,
     memory: Annotated[str | None, MEMORY] = None,
     prefix: Annotated[
-        str | None, file_option("beginnings of the translations: a text for each line, or an empty line")
+        str | None,
+        file_option("beginnings of the translations: a text for each line, or an empty line"),
     ] = None,
     alignments: Annotated[
-        str | None, file_option("write word alignments: 0-0 1-2 ..., each a source word and a target word")
+        str | None,
+        file_option("write word alignments: 0-0 1-2 ..., each a source word and a target word"),
     ] = None,
     others: Annotated[
         list[str] | None,
-        option("another model to translate with, together with this one; can be repeated", "MODEL", "--with"),
+        option(
+            "another model to translate with, together with this one; can be repeated",
+            "MODEL",
+            "--with",
+        ),
     ] = None,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
     exported: Annotated[str | None, EXPORTED] = None,
     source: Annotated[
-        str | None, option("source language of a document and in a memory, where needed", "CODE", "--from")
+        str | None,
+        option("source language of a document and in a memory, where needed", "CODE", "--from"),
     ] = None,
     target: Annotated[
-        str | None, option("language it is translated to; which one to write, for a multilingual model", "CODE", "--to")
+        str | None,
+        option(
+            "language it is translated to; which one to write, for a multilingual model",
+            "CODE",
+            "--to",
+        ),
     ] = None,
     document: Annotated[
         bool,
@@ -105,119 +122,147 @@ def run_translate(
     ] = None,
     mark: Annotated[
         bool,
-        flag("--mark", "mark what a person should see in a .docx (yellow or red) or an .xliff (a note), by its grade"),
+        flag(
+            "--mark",
+            "mark what a person should see in a .docx (yellow or red) or an .xliff (a note), by its grade",
+        ),
     ] = False,
     comments: Annotated[
-        bool, flag("--comments", "translate the comments of an office document, too; they stay as they are otherwise")
+        bool,
+        flag(
+            "--comments",
+            "translate the comments of an office document, too; they stay as they are otherwise",
+        ),
     ] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Translate a file of lines, or a formatted document.
 
-    Translations come in the order of the lines, in bounded memory; with --set batch=1 each before the next line is
-    read, for a program that asks and waits. A blank line stays as it is, and so do text without a letter, and white
-    space, tabs and emoji around a sentence. Nothing is cut: of a line with several sentences each is translated,
-    together only as the model has learned it (--set sentences=keep: always, split: never), and a line too long for the
-    model sentence by sentence. Capitals and spellings that the model has hardly seen are read as plain ones, and the
-    translation gets them back where it can.
-    Tags and marks of Markdown go where their words went; placeholders such as {name}, code in backticks, URLs
-    and addresses stay as they are, and of a message of ICU only the texts are translated. A carriage return or NUL
-    inside a translation is written as a space.
+    Translations come in the order of the lines, in bounded memory; with --set batch=1 each before
+    the next line is read, for a program that asks and waits. A blank line stays as it is, and so do
+    text without a letter, and white space, tabs and emoji around a sentence. Nothing is cut: of a
+    line with several sentences each is translated, together only as the model has learned it (--set
+    sentences=keep: always, split: never), and a line too long for the model sentence by sentence.
+    Capitals and spellings that the model has hardly seen are read as plain ones, and the
+    translation gets them back where it can. Tags and marks of Markdown go where their words went;
+    placeholders such as {name}, code in backticks, URLs and addresses stay as they are, and of a
+    message of ICU only the texts are translated. A carriage return or NUL inside a translation is
+    written as a space.
 
-    A document is recognised by its ending: .docx, .pptx, .xlsx, .odt, .odp, .ods, .epub, .html, .md, .srt, .vtt (and
-    other subtitles), .po, .xliff, .tmx (and Trados', memoQ's and Phrase's own: .sdlxliff, .mqxliff, .mxliff), or
-    messages of a program in .json, .arb, .yml, .ts (Qt) or .xml (Android). Its paragraphs are translated, bold words
-    and links stay around their words, and all else is kept. Segments of .po, .ts, .xliff and .tmx that have a
-    translation keep it; new ones are marked for review. A .txt is a file of lines. At the end standard error says how
-    many texts were translated, came out as they were, failed, or were kept, and why.
+    A document is recognised by its ending: .docx, .pptx, .xlsx, .odt, .odp, .ods, .epub, .html,
+    .md, .srt, .vtt (and other subtitles), .po, .xliff, .tmx (and Trados', memoQ's and Phrase's own:
+    .sdlxliff, .mqxliff, .mxliff), or messages of a program in .json, .arb, .yml, .ts (Qt) or .xml
+    (Android). Its paragraphs are translated, bold words and links stay around their words, and all
+    else is kept. Segments of .po, .ts, .xliff and .tmx that have a translation keep it; new ones
+    are marked for review. A .txt is a file of lines. At the end standard error says how many texts
+    were translated, came out as they were, failed, or were kept, and why.
 
-    With --n-best N, the N best translations of each line are written as "number ||| text ||| score", with lines counted
-    from 0 and the best first, as Moses does.
+    With --n-best N, the N best translations of each line are written as "number ||| text |||
+    score", with lines counted from 0 and the best first, as Moses does.
 
-    With --json each line becomes {"text", "score", "stop", "pieces", "notes", "alarms", "alternatives"}. The score is
-    the one translations are ranked by. "stop" is "eos" where the model ended the sentence, "length" where the limit
-    did, "empty" for a line with nothing to translate, and "failed" for a line that could not be translated as asked and
-    stays as it is; standard error gives its number and the reason. "alarms" is a list of what went wrong, as far as
-    both texts tell: "empty", "copy" (words left untranslated), "numbers", "names", "repeats", "length", "sentences"
-    (fewer of them). "notes" tell of that and of anything unusual, such as "split into 3 parts", and
-    "missing_sentences", where it is not 0, how many sentences fewer the translation has. Without --json, standard error
-    sums up the notes at the end: each once, with the lines that have it. A model that was calibrated adds "confidence",
-    and "word_confidences" with --engine torch.
+    With --json each line becomes {"text", "score", "stop", "pieces", "notes", "alarms",
+    "alternatives"}. The score is the one translations are ranked by. "stop" is "eos" where the
+    model ended the sentence, "length" where the limit did, "empty" for a line with nothing to
+    translate, and "failed" for a line that could not be translated as asked and stays as it is;
+    standard error gives its number and the reason. "alarms" is a list of what went wrong, as far as
+    both texts tell: "empty", "copy" (words left untranslated), "numbers", "names", "repeats",
+    "length", "sentences" (fewer of them). "notes" tell of that and of anything unusual, such as
+    "split into 3 parts", and "missing_sentences", where it is not 0, how many sentences fewer the
+    translation has. Without --json, standard error sums up the notes at the end: each once, with
+    the lines that have it. A model that was calibrated adds "confidence", and "word_confidences"
+    with --engine torch.
 
-    "grade" says what a translation is good for: "redo" where an alarm says that the text is spoiled ("empty", "copy",
-    "repeats", "sentences"), where the line could not be translated, or where its expected quality is as low as in the
-    worst fifth of the dev set; "look" where another alarm fires, or the expected quality is in the middle; "usable"
-    otherwise, and for a line of the memory. A model that was not calibrated only has grades for what has an alarm.
-    Without --json, standard error counts the grades at the end, and names the chapters of a document that need a person
-    first. Chapters begin at its headings; without headings, each ten texts are counted together.
+    "grade" says what a translation is good for: "redo" where an alarm says that the text is spoiled
+    ("empty", "copy", "repeats", "sentences"), where the line could not be translated, or where its
+    expected quality is as low as in the worst fifth of the dev set; "look" where another alarm
+    fires, or the expected quality is in the middle; "usable" otherwise, and for a line of the
+    memory. A model that was not calibrated only has grades for what has an alarm. Without --json,
+    standard error counts the grades at the end, and names the chapters of a document that need a
+    person first. Chapters begin at its headings; without headings, each ten texts are counted
+    together.
 
-    With --document, a model that was trained with data.context reads each line, or each paragraph of a .docx or its
-    like, together with the one before it, so that a pronoun can agree with a noun there. Notes name a line that is too
-    long for that.
+    With --document, a model that was trained with data.context reads each line, or each paragraph
+    of a .docx or its like, together with the one before it, so that a pronoun can agree with a noun
+    there. Notes name a line that is too long for that.
 
-    With --mark, the texts of a .docx that a person should look at are highlighted in yellow, and those to do again in
-    red; a unit of an .xliff gets the grade (`state-qualifier` in XLIFF 1.2, `subState` in XLIFF 2) and a note that
-    says why.
+    With --mark, the texts of a .docx that a person should look at are highlighted in yellow, and
+    those to do again in red; a unit of an .xliff gets the grade (`state-qualifier` in XLIFF 1.2,
+    `subState` in XLIFF 2) and a note that says why.
 
-    With --json and --out, a document becomes one object: its "account" ("translated"; "unchanged", those that came out
-    as they were; "failed"; "kept", those not given to the model, by kind), its "chapters" with the grades in each, and
-    its "texts", each an object as above with its "source".
+    With --json and --out, a document becomes one object: its "account" ("translated"; "unchanged",
+    those that came out as they were; "failed"; "kept", those not given to the model, by kind), its
+    "chapters" with the grades in each, and its "texts", each an object as above with its "source".
 
     A multilingual model must be told which language to write, with --to.
 
-    With --memory, a line that is in the memory is not searched for: it gets the translation there, and "stop" is
-    "memory". "memory" then shows the entry; for a line that is only similar, three quarters of the words and more, it
-    offers that entry, which was not used.
+    With --memory, a line that is in the memory is not searched for: it gets the translation there,
+    and "stop" is "memory". "memory" then shows the entry; for a line that is only similar, three
+    quarters of the words and more, it offers that entry, which was not used.
     """
     options = locals()
     from pellucid.api import load
 
+    # Mistakes in the options and files are reported before the model is loaded.
     # A greedy search is faster where nobody reads the scores.
     with_scores = json or n_best > 1 or only_above is not None
-    # Mistakes in the options and files are reported before the model is loaded.
-    search = search_settings(change, beam=beam, n_best=n_best, alignments=alignments is not None, scores=with_scores)
+    search = search_settings(
+        change,
+        beam=beam,
+        n_best=n_best,
+        alignments=alignments is not None,
+        scores=with_scores,
+    )
     require_file(file)
     from pellucid.data.corpus import holds_pairs
-    from pellucid.localize.documents.formats import COMMENTED_FORMATS, MARKED_FORMATS
 
     is_document = _is_document(file)
-    if mark and not file.lower().endswith(MARKED_FORMATS):
-        raise ValueError(f"{file} cannot be marked; --mark is for {', '.join(MARKED_FORMATS)}")
-    if comments and not file.lower().endswith(COMMENTED_FORMATS):
-        raise ValueError(f"{file} has no comments to translate; --comments is for {', '.join(COMMENTED_FORMATS)}")
-    if is_document:
-        _refuse_options_of_lines(options, file)
-    if only_above is not None and json:
-        raise ValueError("--json writes the confidence of every line; leave out --only-above, or --json")
-    terminology = remembered = None
+    _refuse_unfit_options(options, file, is_document)
+    terminology = None
     if terms is not None:
         require_file(terms)
     prefixes = None if prefix is None else read_parallel_lines(prefix, file)
 
-    # At a keyboard, each line is answered before the next is typed. One worker of CTranslate2 is quicker at that.
+    # At a keyboard, each line is answered before the next is
+    # typed. One worker of CTranslate2 is quicker at that.
     one_by_one = search.get("batch") == 1 or (file == "-" and sys.stdin.isatty())
-    workers = 1 if one_by_one else None
-    loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
-    has_pairs = memory is not None or (terms is not None and holds_pairs(terms))
-    loaded, languages = _choose_languages(loaded, source, target, is_of_file=is_document or has_pairs)
-    if only_above is not None and loaded.translator.calibration is None:
-        raise ValueError(f"{model} has no calibration, so its confidence is not known: pellucid calibrate {model}")
+    loaded = load(
+        model,
+        precision,
+        engine,
+        others=others or (),
+        exported=exported,
+        workers=1 if one_by_one else None,
+        device=device,
+    )
+    has_languages = is_document or memory is not None or (terms is not None and holds_pairs(terms))
+    loaded, languages = _choose_languages(loaded, source, target, is_of_file=has_languages)
+    is_calibrated = loaded.translator.calibration is not None
+    if only_above is not None and not is_calibrated:
+        advice = f"pellucid calibrate {model}"
+        raise ValueError(f"{model} has no calibration, so its confidence is not known: {advice}")
+
     if terms is not None:
         from pellucid.localize.terminology import Terms
 
         terminology = Terms.read(terms, *(languages or ()))
+    remembered = None
     if memory is not None:
         from pellucid.localize.translation_memory import TranslationMemory
 
         remembered = TranslationMemory.read(memory, *(languages or ()))
 
     # Grades follow from the log-probabilities, unless speed was asked for.
-    if loaded.translator.calibration is not None and not any(text.startswith("scores") for text in change or ()):
+    if is_calibrated and not any(text.startswith("scores") for text in change or ()):
         search["scores"] = True
-    search |= {"terms": terminology, "translation_memory": remembered, "document": document}
+    search |= {
+        "terms": terminology,
+        "translation_memory": remembered,
+        "document": document,
+    }
     if is_document:
         translate_document(loaded, file, out, languages, search, mark, comments, json)
         return
+
     with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:
         block = 1 if one_by_one else 2048
         stream = loaded.translate_stream(read_sentences(file), block, prefixes=prefixes, **search)
@@ -230,47 +275,83 @@ def run_translate(
 
 
 def _is_document(file: str) -> bool:
-    """Return whether a name has the ending of a document; a .txt file is translated line by line."""
+    """Return whether a name has the ending of a document.
+
+    A .txt file is translated line by line.
+    """
     from pellucid.localize.documents.formats import document_suffix
 
     return document_suffix(file) not in (None, ".txt")
+
+
+def _refuse_unfit_options(options: Mapping[str, Any], file: str, is_document: bool) -> None:
+    """Raise ValueError for options that do not go with the kind of this file, or with each other."""
+    from pellucid.localize.documents.formats import COMMENTED_FORMATS, MARKED_FORMATS
+
+    name = file.lower()
+    if options["mark"] and not name.endswith(MARKED_FORMATS):
+        raise ValueError(f"{file} cannot be marked; --mark is for {', '.join(MARKED_FORMATS)}")
+    if options["comments"] and not name.endswith(COMMENTED_FORMATS):
+        formats = ", ".join(COMMENTED_FORMATS)
+        raise ValueError(f"{file} has no comments to translate; --comments is for {formats}")
+
+    if is_document:
+        _refuse_options_of_lines(options, file)
+    if options["only_above"] is not None and options["json"]:
+        reason = "--json writes the confidence of every line"
+        raise ValueError(f"{reason}; leave out --only-above, or --json")
 
 
 def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
     """Raise ValueError for options that only make sense for a file of lines."""
     from pellucid.localize.documents.formats import DOCUMENT_FORMATS, document_suffix
 
-    of_lines = ("only_above", "prefix", "alignments")
-    used = [f"--{name.replace('_', '-')}" for name in of_lines if options[name] not in (None, False)]
-    if used := used + ["--n-best"] * (options["n_best"] > 1):
+    used = []
+    for name in ("only_above", "prefix", "alignments"):
+        if options[name] not in (None, False):
+            used.append(f"--{name.replace('_', '-')}")
+
+    if options["n_best"] > 1:
+        used.append("--n-best")
+    if used:
         raise ValueError(f"{file} is a document; {' and '.join(used)}: only for a file of lines")
-    if options["json"] and options["out"] is None:
-        raise ValueError(
-            f"{file} is a document; --json writes its account, so name a file for the translation: --out FILE"
-        )
-    if options["out"] is None and sys.stdout.isatty() and not DOCUMENT_FORMATS[document_suffix(file) or ""].is_text:
-        raise ValueError(f"{file} becomes a document that no terminal shows; name a file for it: --out FILE")
+
+    if options["out"] is not None:
+        return
+    advice = "name a file for the translation: --out FILE"
+    if options["json"]:
+        raise ValueError(f"{file} is a document; --json writes its account, so {advice}")
+
+    document_format = DOCUMENT_FORMATS[document_suffix(file) or ""]
+    if sys.stdout.isatty() and not document_format.is_text:
+        reason = f"{file} becomes a document that no terminal shows"
+        raise ValueError(f"{reason}; name a file for it: --out FILE")
 
 
 def _choose_languages(
     model: "Model", source: str | None, target: str | None, is_of_file: bool
 ) -> "tuple[Model, tuple[str, str] | None]":
-    """Return the model for the language to write, and both languages of a file, if it has any: named, or the model's.
+    """Return the model for the language to write, and both languages of a file, if it has any.
 
-    Raises ValueError for languages that the model does not translate, and where one is named and a file needs both.
+    They are those that are named, or the model's. Raises ValueError for languages that the model
+    does not translate, and where one is named and a file needs both.
     """
     from pellucid.store.manifest_checks import read_directions, read_languages
 
-    # Both languages may be named for any file, and of a model that does not say its own nothing can be compared.
-    model = set_language(model, target, is_of_file or (source is not None and "languages" not in model.manifest))
+    # Both languages may be named for any file: where a
+    # model does not say its own, nothing can be compared.
+    is_unknown = source is not None and "languages" not in model.manifest
+    model = set_language(model, target, is_of_file or is_unknown)
     if model.is_multilingual and target is not None:
-        if source is not None and (source, target) not in (directions := read_directions(model.manifest)):
+        directions = read_directions(model.manifest)
+        if source is not None and (source, target) not in directions:
             from pellucid.serve.settings import Languages, describe_missing_direction
 
             offered = (Languages(*direction) for direction in directions)
             raise ValueError(describe_missing_direction(offered, source, target))
         if source is None:  # then the manifest says both
             target = None
+
     if not is_of_file:
         return model, None
     if (source is None) != (target is None):

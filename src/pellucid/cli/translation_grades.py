@@ -18,7 +18,10 @@ _WORK_OF_A_LOOK = 0.5  # work that a text to look at makes, where one to redo ma
 def sum_up_grades(
     translations: "Iterable[Translation]", file: str, chapters: "Sequence[Chapter] | None" = None
 ) -> "Iterator[Translation]":
-    """Yield the translations, and say at the end how many have each grade; of a document, in which chapters, too."""
+    """Yield the translations, and say at the end how many have each grade.
+
+    Of a document, in which chapters, too.
+    """
     counts: Counter[Grade | None] = Counter()
     grades: list[Grade | None] = []
     for translation in translations:
@@ -53,10 +56,14 @@ def describe_grades(counts: "Mapping[Grade | None, int]", unit: str) -> str:
     return f"{_count(usable, unit)} usable, {look:,} to look at, {redo:,} to redo"
 
 
-def describe_chapters(grades: "Sequence[Grade | None]", chapters: "Sequence[Chapter]") -> "Iterator[str]":
+def describe_chapters(
+    grades: "Sequence[Grade | None]",
+    chapters: "Sequence[Chapter]",
+) -> "Iterator[str]":
     """Yield a line for each of the chapters that need a person most, the one with the most work for its size first.
 
-    A text to redo is twice the work of one to look at. There is no line for a document of one chapter.
+    A text to redo is twice the work of one to look at. There is no line for a document of one
+    chapter.
     """
     if len(chapters) < 2:
         return
@@ -68,6 +75,7 @@ def describe_chapters(grades: "Sequence[Grade | None]", chapters: "Sequence[Chap
             share = (redo + _WORK_OF_A_LOOK * look) / size
             line = f"  {chapter.title:.60}: of {_count(size, 'text')}, {redo:,} to redo, {look:,} to look at"
             rows.append((-share, number, line))
+
     rows.sort()
     if rows:
         yield f"{len(rows):,} of {len(chapters):,} chapters need a person, those that need one most first:"

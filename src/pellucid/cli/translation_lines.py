@@ -12,8 +12,15 @@ if TYPE_CHECKING:
     from pellucid.decode.translation import Translation
 
 
-def translation_lines(translations: "Iterable[Translation]", n_best: int = 1, json: bool = False) -> Iterator[str]:
-    """Yield a line for each translation, with `json` an object; with `n_best` above 1 all of them, as Moses does."""
+def translation_lines(
+    translations: "Iterable[Translation]",
+    n_best: int = 1,
+    json: bool = False,
+) -> Iterator[str]:
+    """Yield a line for each translation, with `json` an object.
+
+    With `n_best` above 1 all of them, as Moses does.
+    """
     for number, translation in enumerate(translations):
         if json:
             alternatives = [describe_translation(alternative) for alternative in translation.alternatives]
@@ -42,8 +49,8 @@ def describe_translation(translation: "Translation") -> dict[str, Any]:
 def leave_to_people(translations: "Iterable[Translation]", least: float) -> "Iterator[Translation]":
     """Yield the translations, with an empty text for those left to people, and say at the end which lines these are.
 
-    Left to people are translations below a confidence, and all translations with an alarm. A line that needed no
-    search, such as one that a memory has, stays.
+    Left to people are translations below a confidence, and all translations with an alarm. A line
+    that needed no search, such as one that a memory has, stays.
     """
     left, with_alarm, count = list[int](), 0, 0
     for count, translation in enumerate(translations, start=1):
@@ -53,6 +60,7 @@ def leave_to_people(translations: "Iterable[Translation]", least: float) -> "Ite
             with_alarm += not is_below
             translation = replace(translation, text="", alternatives=[])
         yield translation
+
     numbers = ", ".join(map(str, left[:20])) + (", ..." if len(left) > 20 else "")
     alarms = f" or an alarm, which {with_alarm:,} of higher confidence have" if with_alarm else ""
     below = f"with a confidence below {least:g}{alarms}" + (f": {numbers}" if left else "")

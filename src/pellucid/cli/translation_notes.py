@@ -48,16 +48,21 @@ class NoteSummary:
     """The first texts that the vocabulary has no piece for, as an ordered set."""
 
     def add(self, number: int, translation: "Translation") -> None:
-        """Count the notes of one translation, and what its source has in bytes; one that failed is told elsewhere."""
+        """Count the notes of one translation, and what its source has in bytes.
+
+        One that failed is told elsewhere.
+        """
         if translation.stop == "failed":
             return
         if translation.missing_sentences:
             self.fewer_sentences.add(number)
             self.sentences += translation.missing_sentences
+
         for note in translation.notes:
             if not _FEWER_SENTENCES.fullmatch(note):
                 inside = tuple(map(int, _NUMBER.findall(note)))
                 self.groups.setdefault(_NUMBER.sub(_HOLE, note), _Group()).add(number, inside)
+
         in_bytes = decode_byte_pieces(translation.source_pieces)
         if in_bytes:
             self.in_bytes.add(number)
@@ -66,11 +71,15 @@ class NoteSummary:
                     self.texts_in_bytes[text] = None
 
     def lines(self, name_places: Callable[[Sequence[int], int], str]) -> Iterator[str]:
-        """Yield a line for each note; `name_places` names the places of some numbers and a count."""
+        """Yield a line for each note.
+
+        `name_places` names the places of some numbers and a count.
+        """
         fewer = self.fewer_sentences
         if fewer.count:
             sentences = "1 sentence is" if self.sentences == 1 else f"{self.sentences:,} sentences are"
             yield f"{name_places(fewer.first, fewer.count)}: {sentences} missing in the translation, as it seems"
+
         shown = list(self.groups.items())[:_MOST_NOTES]
         for note, group in shown:
             yield f"{name_places(group.first, group.count)}: {_fill_numbers(note, group)}"

@@ -27,10 +27,10 @@ def run_verify(
 ) -> None:
     """Check that a model still translates as when it was saved.
 
-    A model directory keeps up to 200 lines of the dev text with the translations and scores that the model gave them
-    when it was saved. They are translated anew and compared: after an upgrade, on another machine, with another engine
-    or precision. Every line that differs is listed. Exit code 0: the same texts, and scores within 0.001 nats; 1:
-    not the same.
+    A model directory keeps up to 200 lines of the dev text with the translations and scores that
+    the model gave them when it was saved. They are translated anew and compared: after an upgrade,
+    on another machine, with another engine or precision. Every line that differs is listed. Exit
+    code 0: the same texts, and scores within 0.001 nats; 1: not the same.
     """
     from pellucid.api import load
 
@@ -47,6 +47,7 @@ def _verification_lines(verification: "Verification") -> Iterator[str]:
         yield f"line {line.number}: {line.source}"
         yield f"  then ({line.expected_score:.4f}): {line.expected}"
         yield f"  now  ({line.score:.4f}): {line.text}"
+
     same = verification.lines - len(verification.changed)
     other_scores = len(verification.changed) - verification.other_texts
     yield (

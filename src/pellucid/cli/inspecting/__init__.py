@@ -43,7 +43,7 @@ for name, (command, examples) in {
 def inspect() -> None:
     """Measure what a model has learned: tables, JSON and figures.
 
-    Each command works on any model directory and prints a table to standard output. With --json it writes JSON objects
-    instead; with --plot FILE, where there is something to see, it draws a figure. The commands report what this model
-    does; another model may do otherwise.
+    Each command works on any model directory and prints a table to standard output. With --json it
+    writes JSON objects instead; with --plot FILE, where there is something to see, it draws a
+    figure. The commands report what this model does; another model may do otherwise.
     """

@@ -1,4 +1,4 @@
-"""`pellucid inspect tokens`, `embedding`, `similar`, `neighbours`, `analogy`, `project`: pieces and their vectors."""
+"""`pellucid inspect tokens`, `embedding`, `similar`, `neighbours`, `analogy`, `project`: pieces, vectors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -7,14 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import read_sentences, write_lines, write_report
+from pellucid.cli.inspecting.study_views import Column, column_lines
 from pellucid.cli.options import JSON, MODEL, argument, file_option, option
-from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, format_table, table_lines, wrap_text
+from pellucid.cli.terminal import (
+    Terminal,
+    escape_controls,
+    format_blocks,
+    format_table,
+    wrap_text,
+)
 from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from pellucid.interpret.studies.word_vectors import Analogy, CutText, Embeddings, InputVector
+    from pellucid.interpret.studies.word_vectors import (
+        Analogy,
+        CutText,
+        Embeddings,
+        InputVector,
+        Neighbour,
+        SpelledWord,
+    )
 
 SIDE = option("embedding of the encoder, of the decoder, or the one that makes logits", "source|target|output")
 WORDS = argument("WORD...", "words, or pieces as the vocabulary writes them (▁red)")
@@ -34,26 +48,35 @@ def show_tokens(
     model: Annotated[str, MODEL],
     text: Annotated[str, argument("TEXT", "text to cut; - is standard input, line by line")],
     side: Annotated[
-        str, option("tokenizer of a model: the one for its source, or for its target", "source|target")
+        str,
+        option("tokenizer of a model: the one for its source, or for its target", "source|target"),
     ] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Cut a text into pieces and ids, and put it together again.
 
-    Show the normalised text, if it differs; its pieces (▁ is a space), with the id and the word of each; and the text
-    that the ids give when they are put together. Words of many pieces and characters that no piece covers are noted.
+    Show the normalised text, if it differs; its pieces (▁ is a space), with the id and the word of
+    each; and the text that the ids give when they are put together. Words of many pieces and
+    characters that no piece covers are noted.
     """
     from pellucid.interpret.studies.word_vectors import count_words_and_pieces, cut_into_pieces
     from pellucid.store.directory import load_bundle
 
     tokenizer, cuts = load_bundle(model).tokenizer, []
-    for number, line in enumerate(read_sentences("-") if text == "-" else [text]):
-        cuts.append(cut := cut_into_pieces(tokenizer, line, side))
-        write_report(json, [{**vars(cut), "many": cut.many_piece_words}], [*[""] * (number > 0), *_cut_lines(cut)])
+    texts = read_sentences("-") if text == "-" else [text]
+    for number, line in enumerate(texts):
+        cut = cut_into_pieces(tokenizer, line, side)
+        cuts.append(cut)
+        lines = [*_cut_lines(cut)]
+        if number > 0:  # a blank line between two texts
+            lines.insert(0, "")
+        write_report(json, [{**vars(cut), "many": cut.many_piece_words}], lines)
+
     if len(cuts) > 1 and not json:
         words, pieces, unknown = count_words_and_pieces(cuts)
         mean = f", {pieces / words:.2f} a word" if words else ""
-        write_lines(["", f"{len(cuts):,} lines, {words:,} words, {pieces:,} pieces{mean}, {unknown:,} unknown"])
+        counts = f"{len(cuts):,} lines, {words:,} words, {pieces:,} pieces{mean}"
+        write_lines(["", f"{counts}, {unknown:,} unknown"])
 
 
 def _cut_lines(cut: "CutText") -> Iterator[str]:
@@ -62,11 +85,14 @@ def _cut_lines(cut: "CutText") -> Iterator[str]:
     if cut.normalised != cut.text:
         yield f"normalised: {escape_controls(cut.normalised)}"
     yield from piece_lines(vars(cut), "piece", width)
-    yield f"back: {escape_controls(cut.back)}" + ("" if cut.back == cut.text else "   (not what was given)")
+
+    difference = "" if cut.back == cut.text else "   (not what was given)"
+    yield f"back: {escape_controls(cut.back)}{difference}"
     count = len(cut.text.split())
     # Special tokens belong to no word and are not counted.
     pieces = sum(word is not None for word in cut.words)
     yield f"{count} word{'s' * (count != 1)}, {pieces} piece{'s' * (pieces != 1)}"
+
     for word, number in cut.many_piece_words:
         yield from wrap_text(f"{word!r} became {number} pieces, as rare words do", width)
     if any(cut.unknown):
@@ -75,9 +101,12 @@ def _cut_lines(cut: "CutText") -> Iterator[str]:
 
 def piece_lines(side: Mapping[str, Any], name: str, width: int) -> Iterator[str]:
     """Yield the pieces of a text, headed by a name, each above its id and the number of its word."""
-    ids = [f"{token}{UNKNOWN * unknown}" for token, unknown in zip(side["ids"], side["unknown"], strict=True)]
-    words = ["-" if word is None else str(word + 1) for word in side["words"]]
-    return format_blocks(list(zip(side["pieces"], ids, words, strict=True)), [name, "id", "word"], width)
+    columns = []
+    rows = zip(side["pieces"], side["ids"], side["unknown"], side["words"], strict=True)
+    for piece, token, unknown, word in rows:
+        number = "-" if word is None else str(word + 1)
+        columns.append((piece, f"{token}{UNKNOWN * unknown}", number))
+    return format_blocks(columns, [name, "id", "word"], width)
 
 
 EMBEDDING_EXAMPLES = """\
@@ -88,73 +117,101 @@ EMBEDDING_EXAMPLES = """\
 
 def show_embedding(
     model: Annotated[str, MODEL],
-    word: Annotated[str, argument("WORD", "a word, or a piece as the vocabulary writes it (▁blue)")],
+    word: Annotated[
+        str,
+        argument("WORD", "a word, or a piece as the vocabulary writes it (▁blue)"),
+    ],
     at: Annotated[
-        int | None, option("also show the scaled vector, the vector of position N (from 0), and their sum", "N")
+        int | None,
+        option(
+            "also show the scaled vector, the vector of position N (from 0), and their sum",
+            "N",
+        ),
     ] = None,
-    side: Annotated[str, option("embedding of the encoder or of the decoder", "source|target")] = "source",
+    side: Annotated[
+        str,
+        option("embedding of the encoder or of the decoder", "source|target"),
+    ] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show all numbers of a word's embedding.
 
-    Show the row of the table, its length, and what becomes of it before the first layer: times sqrt(d_model), plus the
-    vector of its position. If a word has several pieces, each piece is shown.
+    Show the row of the table, its length, and what becomes of it before the first layer: times
+    sqrt(d_model), plus the vector of its position. If a word has several pieces, each piece is
+    shown.
     """
     from pellucid.interpret.studies.word_vectors import input_vectors
     from pellucid.store.directory import load_bundle
 
     # A position is needed to compute the vectors even if none is shown.
     vectors = input_vectors(load_bundle(model), word, side, at or 0)
-    kept = [name for name in vars(vectors[0]) if at is not None or name not in ("at", "position", "input")]
-    write_report(
-        json,
-        ({name: getattr(vector, name) for name in kept} | {"norm": _vector_length(vector.row)} for vector in vectors),
-        _embedding_lines(word, vectors, at is not None),
-    )
+    objects = []
+    for vector in vectors:
+        numbers = {**vars(vector), "norm": _vector_length(vector.row)}
+        if at is None:
+            for name in ("at", "position", "input"):
+                del numbers[name]
+        objects.append(numbers)
+
+    write_report(json, objects, _embedding_lines(word, vectors, at is not None))
 
 
 def _vector_length(vector: "np.ndarray") -> float:
     return float((vector @ vector) ** 0.5)
 
 
-def _embedding_lines(word: str, vectors: "Sequence[InputVector]", with_position: bool) -> Iterator[str]:
-    """Yield the numbers of each piece: row, scaled row and, with a position, the input of the first layer."""
+def _embedding_lines(
+    word: str,
+    vectors: "Sequence[InputVector]",
+    with_position: bool,
+) -> Iterator[str]:
+    """Yield the numbers of each piece: row, scaled row and, with a position, the first layer's input."""
     if len(vectors) > 1:
-        yield f"{word} is cut into {len(vectors)} pieces: {' '.join(vector.piece for vector in vectors)}"
+        pieces = " ".join(vector.piece for vector in vectors)
+        yield f"{word} is cut into {len(vectors)} pieces: {pieces}"
+
     for number, vector in enumerate(vectors):
         if number or len(vectors) > 1:
             yield ""
         width = len(vector.row)  # d_model
-        length = _vector_length(vector.row)
-        yield f"{escape_controls(vector.piece)}, id {vector.id}: {width} numbers, length {length:.4f}"
+        length = f"length {_vector_length(vector.row):.4f}"
+        yield f"{escape_controls(vector.piece)}, id {vector.id}: {width} numbers, {length}"
         yield from _number_grid(vector.row)
         yield ""
         yield f"times sqrt({width}) = {width**0.5:.4f}: length {_vector_length(vector.scaled):.4f}"
-        if not with_position:
-            continue
-        yield from _number_grid(vector.scaled)
-        yield ""
-        if vector.position is None:
-            yield f"position {vector.at}: this model adds no vector for it"
-        else:
-            yield f"position {vector.at}: length {_vector_length(vector.position):.4f}"
-            yield from _number_grid(vector.position)
-        yield ""
-        yield f"what the first layer reads: length {_vector_length(vector.input):.4f}"
-        yield from _number_grid(vector.input)
+        if with_position:
+            yield from _position_grids(vector)
+
+
+def _position_grids(vector: "InputVector") -> Iterator[str]:
+    """Yield the numbers of a scaled row, of its position, and of their sum."""
+    yield from _number_grid(vector.scaled)
+    yield ""
+
+    if vector.position is None:
+        yield f"position {vector.at}: this model adds no vector for it"
+    else:
+        yield f"position {vector.at}: length {_vector_length(vector.position):.4f}"
+        yield from _number_grid(vector.position)
+
+    yield ""
+
+    yield f"what the first layer reads: length {_vector_length(vector.input):.4f}"
+    yield from _number_grid(vector.input)
 
 
 def _number_grid(vector: "np.ndarray") -> Iterator[str]:
-    """Yield all numbers, 4, 8 or 16 per line as fit, each line with the dimension of its first number."""
+    """Yield all numbers, 4, 8 or 16 per line as fit, each line with its first number's dimension."""
     # A number takes 9 columns with its gap (+0.0000 and two blanks), the dimension before them 6.
     room = (min(Terminal.of_stdout().width, 160) - 6) // 9
     columns = max(n for n in (4, 8, 16) if n <= max(room, 4))
-    rows = [
-        [str(first), *(f"{value:+.4f}" for value in vector[first : first + columns])]
-        for first in range(0, len(vector), columns)
-    ]
-    # The last line is filled up with empty cells, for a table needs equal rows.
-    rows = [row + [""] * (columns + 1 - len(row)) for row in rows]
+    rows = []
+    for first in range(0, len(vector), columns):
+        numbers = [f"{value:+.4f}" for value in vector[first : first + columns]]
+        # The last line is filled up with empty cells, for a table needs equal rows.
+        missing = [""] * (columns - len(numbers))
+        rows.append([str(first), *numbers, *missing])
+
     yield from (f"  {line}" for line in format_table(rows, "r" * (columns + 1)))
 
 
@@ -171,26 +228,30 @@ def show_similarity(
 ) -> None:
     """Measure how similar the vectors of words are.
 
-    Show cosines of embeddings: 1 is the same direction, 0 none in common. A word of several pieces is the mean of their
-    vectors. Compare with the last lines: the cosine of two pieces of this vocabulary on average, and how far above or
-    below it each pair of up to five words is.
+    Show cosines of embeddings: 1 is the same direction, 0 none in common. A word of several pieces
+    is the mean of their vectors. Compare with the last lines: the cosine of two pieces of this
+    vocabulary on average, and how far above or below it each pair of up to five words is.
     """
     table = _load_table(model, side)
     spelled_words = table.words(words)
     # `chance` is the cosine of two pieces on average, which the others have to be compared with.
     cosines, chance = table.cosines(spelled_words), table.chance()
-    rows = [
-        [word.text, word.spelled, *(f"{cosine:.3f}" for cosine in row)]
-        for word, row in zip(spelled_words, cosines, strict=True)
+    columns = [
+        Column[int]("word", lambda row: spelled_words[row].text, side="l"),
+        Column[int]("pieces", lambda row: spelled_words[row].spelled, side="l"),
     ]
-    heads = ["word", "pieces", *(word.text for word in spelled_words)]
-    lines = [*table_lines([heads, *rows], "ll" + "r" * len(words)), "", _chance_line(table)]
+    for other, word in enumerate(spelled_words):
+        columns.append(Column(word.text, lambda row, other=other: cosines[row, other], ".3f"))
+
+    lines = [*column_lines(range(len(words)), columns), "", _chance_line(table)]
     # Of more words there would be more lines than anybody reads.
     for a, b in combinations(range(len(words)), 2) if len(words) <= 5 else ():
         above = (cosines[a, b] - chance.mean) / max(chance.deviation, 1e-12)
         place = f"{abs(above):.1f} deviations {'above' if above >= 0 else 'below'} the average"
         lines.append(f"{words[a]} and {words[b]}: {cosines[a, b]:.3f}, {place}")
-    write_report(json, [{"side": side, "words": spelled_words, "cosines": cosines, "chance": chance}], lines)
+
+    study = {"side": side, "words": spelled_words, "cosines": cosines, "chance": chance}
+    write_report(json, [study], lines)
 
 
 def _load_table(model: str, side: str) -> "Embeddings":
@@ -202,7 +263,8 @@ def _load_table(model: str, side: str) -> "Embeddings":
 
 def _chance_line(table: "Embeddings") -> str:
     chance = table.chance()
-    return f"two pieces of this vocabulary: {chance.mean:.3f} on average, deviation {chance.deviation:.3f}"
+    average = f"{chance.mean:.3f} on average, deviation {chance.deviation:.3f}"
+    return f"two pieces of this vocabulary: {average}"
 
 
 NEIGHBOURS_EXAMPLES = """\
@@ -219,20 +281,30 @@ def show_neighbours(
 ) -> None:
     """Find the pieces whose vectors are most similar to a word's.
 
-    All pieces of the embedding matrix are compared by cosine; the pieces of the word itself are left out.
+    All pieces of the embedding matrix are compared by cosine; the pieces of the word itself are
+    left out.
     """
     table = _load_table(model, side)
-    results = [(word, table.neighbours(table.vector(word), count, without=word.ids)) for word in table.words(words)]
     lines: list[str] = []
-    for word, neighbours in results:
-        rows = [
-            [str(rank), neighbour.piece, f"{neighbour.cosine:.3f}"]
-            for rank, neighbour in enumerate(neighbours, start=1)
+    objects: list[dict[str, Any]] = []
+    for word in table.words(words):
+        neighbours = table.neighbours(table.vector(word), count, without=word.ids)
+        ranked = enumerate(neighbours, start=1)
+        lines += [
+            f"{word.text}: {word.spelled}",
+            *column_lines(ranked, NEIGHBOUR_COLUMNS, "  "),
+            "",
         ]
-        lines += [f"{word.text}: {word.spelled}", *table_lines([["", "piece", "cosine"], *rows], "rlr", "  "), ""]
-    objects = ({"side": side, "word": word, "neighbours": neighbours} for word, neighbours in results)
+        objects.append({"side": side, "word": word, "neighbours": neighbours})
+
     write_report(json, objects, [*lines, _chance_line(table)])
 
+
+NEIGHBOUR_COLUMNS: "Sequence[Column[tuple[int, Neighbour]]]" = (
+    Column("", lambda row: row[0]),
+    Column("piece", lambda row: row[1].piece, side="l"),
+    Column("cosine", lambda row: row[1].cosine, ".3f"),
+)
 
 ANALOGY_EXAMPLES = """\
   pellucid inspect analogy runs/demo/best king - man + woman
@@ -243,16 +315,23 @@ def show_analogy(
     model: Annotated[str, MODEL],
     words: Annotated[
         list[str],
-        argument("WORD...", "words of the analogy: king - man + woman, or three words a b c for a - b + c"),
+        argument(
+            "WORD...",
+            "words of the analogy: king - man + woman, or three words a b c for a - b + c",
+        ),
     ],
-    expect: Annotated[str | None, option("expected answer; shows its rank among all answers", "WORD")] = None,
+    expect: Annotated[
+        str | None,
+        option("expected answer; shows its rank among all answers", "WORD"),
+    ] = None,
     side: Annotated[str, SIDE] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Add and subtract word vectors: king - man + woman.
 
-    The answers are the nearest pieces, once without the words of the question, as in published analogies, and once with
-    them. With --expect, the rank of the answer is compared with that in tables of random numbers.
+    The answers are the nearest pieces, once without the words of the question, as in published
+    analogies, and once with them. With --expect, the rank of the answer is compared with that in
+    tables of random numbers.
     """
     from pellucid.interpret.studies.word_vectors import parse_question, solve_analogy
 
@@ -263,17 +342,30 @@ def show_analogy(
     write_report(json, objects, _analogy_lines(answer))
 
 
+ANSWER_COLUMNS: "Sequence[Column[tuple[int, Neighbour, Neighbour]]]" = (
+    Column("", lambda row: row[0]),
+    Column("without its words", lambda row: row[1].piece, side="l"),
+    Column("cosine", lambda row: row[1].cosine, ".3f"),
+    Column("with them", lambda row: row[2].piece, side="l"),
+    Column("cosine", lambda row: row[2].cosine, ".3f"),
+)
+
+
 def _analogy_lines(answer: "Analogy") -> Iterator[str]:
     """Yield the answers with and without the words of the question side by side, and the verdict."""
-    yield from (answer.question, *(f"  {term.word.text}: {term.word.spelled}" for term in answer.terms), "")
-    rows = [["", "without its words", "cosine", "with them", "cosine"]]
+    yield answer.question
+    yield from (f"  {term.word.text}: {term.word.spelled}" for term in answer.terms)
+    yield ""
+
     # A small vocabulary may have fewer answers without the words of the question than with them.
-    pairs = zip(answer.answers, answer.answers_with_inputs, strict=False)
-    for rank, (excluding, including) in enumerate(pairs, start=1):
-        rows.append([str(rank), excluding.piece, f"{excluding.cosine:.3f}", including.piece, f"{including.cosine:.3f}"])
-    yield from table_lines(rows, "rlrlr", "  ")
+    ranks = range(1, len(answer.answers) + 1)
+    rows = zip(ranks, answer.answers, answer.answers_with_inputs, strict=False)
+    yield from column_lines(rows, ANSWER_COLUMNS, "  ")
     yield from ("", answer.verdict)
 
+
+WORDS_OF_MAP = 500
+"""Whole words that a map shows if none are named."""
 
 PROJECTION_EXAMPLES = """\
   pellucid inspect project runs/demo/best --html words.html
@@ -285,47 +377,71 @@ PROJECTION_EXAMPLES = """\
 def show_projection(
     model: Annotated[str, MODEL],
     words: Annotated[
-        list[str] | None, argument("[WORD...]", "words to show; default: the first 500 whole words of the vocabulary")
+        list[str] | None,
+        argument(
+            "[WORD...]",
+            "words to show; default: the first 500 whole words of the vocabulary",
+        ),
     ] = None,
     dims: Annotated[int, option("dimensions of the map", "2|3")] = 2,
     side: Annotated[str, SIDE] = "source",
-    html: Annotated[str | None, file_option("write the map as an HTML page in one file, with search")] = None,
+    html: Annotated[
+        str | None,
+        file_option("write the map as an HTML page in one file, with search"),
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Draw embeddings on a map of two or three dimensions.
 
-    The axes are the directions along which the vectors vary most (principal components); --json has the vectors
-    themselves, too, for other projections. A map leaves out most of what they hold: words near each other on the map
-    are only a hint; `pellucid inspect neighbours` measures how similar they are.
+    The axes are the directions along which the vectors vary most (principal components); --json has
+    the vectors themselves, too, for other projections. A map leaves out most of what they hold:
+    words near each other on the map are only a hint; `pellucid inspect neighbours` measures how
+    similar they are.
     """
     from pellucid.interpret.studies.word_vectors import project_vectors, require_dimensions
 
     require_dimensions(dims)
     require_writable(html, [".html"])
     table = _load_table(model, side)
-    if words:
-        spelled_words = table.words(dict.fromkeys(words))  # a word that is given twice is one point
-        names, spelled = [word.text for word in spelled_words], [word.spelled for word in spelled_words]
-        rows = table.matrix(spelled_words)
-    else:
-        ids = [i for i, piece in enumerate(table.pieces) if len(piece) > 2 and piece.startswith("▁")][:500]
-        names = spelled = [table.pieces[i] for i in ids]
-        rows = table.vectors[ids]
+    names, spelled, rows = _points_of_map(table, words)
     projection = project_vectors(rows, dims)
-    caption = f"{len(names):,} of {len(table.pieces):,} {side} pieces by pca"
-    caption += f", which keeps {sum(projection.shares):.1%} of their variance"
+    kept = f"which keeps {sum(projection.shares):.1%} of their variance"
+    caption = f"{len(names):,} of {len(table.pieces):,} {side} pieces by pca, {kept}"
+
     if html:
         from pellucid.interpret.page.html_file import scatter_html
 
         page = scatter_html(projection.places, names, title=f"Words of {model}", says=caption)
         write_text_whole(html, page)
         typer.echo(f"{html}: {len(page.encode()):,} bytes", err=True)
-    objects = (
-        {"word": name, "pieces": pieces, **dict(zip("xyz", point, strict=False)), "vector": vector}
-        for name, pieces, point, vector in zip(names, spelled, projection.places.tolist(), rows, strict=True)
-    )
-    points = (
-        "\t".join([escape_controls(name), *(f"{number:.4f}" for number in point)])
-        for name, point in zip(names, projection.places, strict=True)
-    )
-    write_report(json, objects, [caption, *(() if html else points)])
+
+    objects, lines = [], [caption]
+    for number, name in enumerate(names):
+        point = projection.places[number]
+        coordinates = dict(zip("xyz", point.tolist(), strict=False))
+        objects.append({"word": name, "pieces": spelled[number], **coordinates, "vector": rows[number]})
+        if not html:
+            cells = [escape_controls(name), *(f"{coordinate:.4f}" for coordinate in point)]
+            lines.append("\t".join(cells))
+
+    write_report(json, objects, lines)
+
+
+def _points_of_map(
+    table: "Embeddings",
+    words: "Sequence[str] | None",
+) -> "tuple[list[str], list[str], np.ndarray]":
+    """Return the name, the pieces and the vector of each word of a map, or of the first whole words."""
+    if words:
+        spelled_words: list[SpelledWord] = table.words(dict.fromkeys(words))  # each word is one point
+        names = [word.text for word in spelled_words]
+        return names, [word.spelled for word in spelled_words], table.matrix(spelled_words)
+
+    ids = []
+    for i, piece in enumerate(table.pieces):
+        if len(piece) > 2 and piece.startswith("▁"):
+            ids.append(i)
+
+    ids = ids[:WORDS_OF_MAP]
+    names = [table.pieces[i] for i in ids]
+    return names, names, table.vectors[ids]

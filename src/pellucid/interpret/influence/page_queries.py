@@ -1,6 +1,6 @@
 """Queries of a page about the whole model, with the one about the training pairs that taught it a word."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,8 @@ def _answer_influence(trace: Trace, arguments: _WordArguments) -> dict[str, Any]
 
     Files have their names only, since a page has no use for their folders.
     """
-    from pellucid.interpret.influence.word_influence import (
-        find_word_influence,  # it reads runs: no other question needs that
-    )
+    # It reads runs: no other question needs that.
+    from pellucid.interpret.influence.word_influence import find_word_influence
     from pellucid.training.state_store import open_state_store
 
     bundle = trace.origin.bundle
@@ -31,11 +30,12 @@ def _answer_influence(trace: Trace, arguments: _WordArguments) -> dict[str, Any]
     # not an error of the request: the training text of this model was simply never remembered
     except ValueError as error:
         return {"found": None, "says": str(error)}
+
     found = find_word_influence(trace, store, arguments.word, PAIRS_SHOWN)
-    because, against = (
-        tuple(replace(pair, file=Path(pair.file).name) for pair in pairs) for pairs in (found.because, found.against)
-    )
-    return {"found": asdict(replace(found, because=because, against=against)), "says": None}
+    answer = asdict(found)
+    for pair in (*answer["because"], *answer["against"]):
+        pair["file"] = Path(pair["file"]).name
+    return {"found": answer, "says": None}
 
 
 VERBS = {**model_queries.VERBS, "influence": (_WordArguments, _answer_influence)}

@@ -16,13 +16,15 @@ import numpy as np
 
 from pellucid.store.atomic import atomic_file, require_writable
 
-KEEP_CHOICES = ("maps", "float16", "float32", "weights")  # maps, all tensors rounded, all whole, all and weights
+# Maps, all tensors rounded, all whole, all and weights.
+KEEP_CHOICES = ("maps", "float16", "float32", "weights")
 # Operations whose results are maps: attention patterns, and which positions are allowed.
 _MAP_OPERATIONS = ("softmax", "present", "causal")
 # Bytes up to which a file keeps all numbers without being asked to: it can still be sent by mail.
 _LARGEST_WHOLE = 3_000_000
 _LARGEST_PAGE = 2**29  # bytes of the largest file that is written; browsers open no larger text
-# Entries of a manifest that are packed in a file: they consist of numbers, and would be most of a small file.
+# Entries of a manifest that are packed in a file: they
+# consist of numbers, and would be most of a small file.
 _PACKED_ANSWERS = ("accounts", "verdict", "words", "masking", "heads")
 _ANSWER_DIGITS = 6  # significant digits of the numbers in answers; float32 has about seven, and they are sums of many
 
@@ -38,12 +40,16 @@ class TraceLike(Protocol):
 
 
 def save_html(
-    trace: TraceLike, path: str | Path, keep: str | None = None, say: Callable[[str], Any] | None = None
+    trace: TraceLike,
+    path: str | Path,
+    keep: str | None = None,
+    say: Callable[[str], Any] | None = None,
 ) -> int:
     """Write the file and return its bytes; before that, `say` is told the most it can have.
 
-    Without `keep`, all numbers are kept as float16 if the file has 3 MB at most, and maps otherwise, which `say` is
-    told. Raises ValueError for numbers that cannot be kept or are not there; then nothing is written.
+    Without `keep`, all numbers are kept as float16 if the file has 3 MB at most, and maps
+    otherwise, which `say` is told. Raises ValueError for numbers that cannot be kept or are not
+    there; then nothing is written.
     """
     require_keep_choice(keep)
     require_writable(path)
@@ -54,6 +60,7 @@ def save_html(
             whole = format_size(estimate_size(manifest, "float16"))
             say(f"{path} keeps the attention maps only; with every number it would have {whole}: --keep float16")
         say(f"{path} will have at most {format_size(estimate_size(manifest, chosen))}")
+
     data = page_html(trace, manifest, chosen).encode()
     with atomic_file(path) as write:
         write(data)
@@ -69,8 +76,10 @@ def trace_page(trace: TraceLike, keep: str | None = None) -> str:
 
 def choose_keep(manifest: Mapping[str, Any]) -> str:
     """Return float16 where all numbers of a trace fit into it and into 3 MB, and maps otherwise."""
-    extremes = [row.get(key) or 0 for row in manifest["tensors"] for key in ("least", "largest")]
-    fits = max(map(abs, extremes), default=0) <= float(np.finfo(np.float16).max)
+    extreme = 0
+    for row in manifest["tensors"]:
+        extreme = max(extreme, abs(row.get("least") or 0), abs(row.get("largest") or 0))
+    fits = extreme <= float(np.finfo(np.float16).max)
     return "float16" if fits and estimate_size(manifest, "float16") <= _LARGEST_WHOLE else "maps"
 
 
@@ -81,13 +90,17 @@ def manifest_with_answers(trace: TraceLike) -> dict[str, Any]:
 
 def _manifest_for_file(trace: TraceLike) -> dict[str, Any]:
     """Return the manifest with answers about the trace and about the model, since a file can ask nobody."""
-    return {**manifest_with_answers(trace), **_round_fractions(trace.model_answers(), digits=_ANSWER_DIGITS)}
+    return {
+        **manifest_with_answers(trace),
+        **_round_fractions(trace.model_answers(), digits=_ANSWER_DIGITS),
+    }
 
 
 def page_html(trace: TraceLike, manifest: Mapping[str, Any], keep: str) -> str:
     """Return the text of the file: this manifest, and the numbers of the trace that are kept.
 
-    Raises ValueError where `keep` is not in `KEEP_CHOICES`, and for more bytes than a browser opens.
+    Raises ValueError where `keep` is not in `KEEP_CHOICES`, and for more bytes than a browser
+    opens.
     """
     bytes_at_most = estimate_size(manifest, keep)
     if bytes_at_most > _LARGEST_PAGE:
@@ -97,13 +110,18 @@ def page_html(trace: TraceLike, manifest: Mapping[str, Any], keep: str) -> str:
             f"the file would have {format_size(bytes_at_most)}, browsers open "
             f"{format_size(_LARGEST_PAGE)} at most; {advice}"
         )
+
     file_manifest, tensors, parameters = _select_for_file(manifest, keep)
     blocks = []
-    for kind, rows, read in (("tensor", tensors, trace.tensor), ("parameter", parameters, trace.parameter)):
+    for kind, rows, read in (
+        ("tensor", tensors, trace.tensor),
+        ("parameter", parameters, trace.parameter),
+    ):
         for row in rows:
             data = pack_numbers(row["name"], read(row["name"]), row.get("dtype", "float32"))
             row["sha256"] = hashlib.sha256(data).hexdigest()  # the rows are the file's own, not the trace's
             blocks.append(html_block(kind, row["name"], data, level=1))  # level 6 is slow, and saves 0.3 %
+
     return page_document(file_manifest, "".join(blocks))
 
 
@@ -113,8 +131,8 @@ def estimate_size(manifest: Mapping[str, Any], keep: str) -> int:
     size = len(page_document(file_manifest, "").encode())
     for row in tensors + parameters:
         raw = _count_bytes(row)
-        # What gzip cannot shrink it stores, with 5 bytes before each stretch, a head and a tail; base64 makes 4 of 3
-        # bytes. The manifest has a hash of each block.
+        # What gzip cannot shrink it stores, with 5 bytes before each stretch, a head and a tail;
+        # base64 makes 4 of 3 bytes. The manifest has a hash of each block.
         packed = raw + 5 * (raw // 16_000 + 1) + 32
         size += 4 * -(-packed // 3) + 2 * len(row["name"]) + 256
     return size
@@ -126,7 +144,9 @@ def _select_for_file(
     """Return the manifest of the file, and its rows, of tensors and of parameters, whose numbers are kept."""
     require_keep_choice(keep)
     rows = [_row_for_file(row, keep) for row in manifest["tensors"]]
-    weights = [{**row, "captured": row["captured"] and keep == "weights"} for row in manifest["parameters"]]
+    weights = []
+    for row in manifest["parameters"]:
+        weights.append({**row, "captured": row["captured"] and keep == "weights"})
     tensors = [row for row in rows if row["captured"]]
     parameters = [row for row in weights if row["captured"]]
     half = keep == "float16"
@@ -145,7 +165,10 @@ def _select_for_file(
 
 
 def _count_bytes(row: Mapping[str, Any]) -> int:
-    """Return the bytes of the numbers of a row, before they are packed; a parameter has no `dtype` and is float32."""
+    """Return the bytes of the numbers of a row, before they are packed.
+
+    A parameter has no `dtype` and is float32.
+    """
     return _STORED_TYPES[row.get("dtype", "float32")].itemsize * prod(row["shape"])
 
 
@@ -156,9 +179,14 @@ _ROUNDED_NOTE = (
 
 
 def _row_for_file(row: Mapping[str, Any], keep: str) -> dict[str, Any]:
-    """Return the row of a tensor as the file has it; one whose numbers are not kept counts as not captured."""
+    """Return the row of a tensor as the file has it.
+
+    One whose numbers are not kept counts as not captured.
+    """
     if not row["captured"] or (keep == "maps" and row["op"]["kind"] not in _MAP_OPERATIONS):
-        return {key: value for key, value in row.items() if key not in ("least", "largest")} | {"captured": False}
+        shown = {key: value for key, value in row.items() if key not in ("least", "largest")}
+        return {**shown, "captured": False}
+
     if keep != "float16" or row["dtype"] == "bool":
         return dict(row)
     # The page scales its colours by these, so they must be rounded as the numbers themselves are.
@@ -167,11 +195,16 @@ def _row_for_file(row: Mapping[str, Any], keep: str) -> dict[str, Any]:
     return {**row, "dtype": "float16", **dict(zip(extremes, half.tolist(), strict=True))}
 
 
-def page_document(manifest: Mapping[str, Any], blocks: str, title: str | None = None, blocks_of_model: str = "") -> str:
+def page_document(
+    manifest: Mapping[str, Any],
+    blocks: str,
+    title: str | None = None,
+    blocks_of_model: str = "",
+) -> str:
     """Return the HTML: the manifest, the blocks, and the script, which finds both.
 
-    The title is the translation's unless another is given. Behind the script stand the blocks of a model, for
-    which it may start workers; it draws while the browser still reads them.
+    The title is the translation's unless another is given. Behind the script stand the blocks of a
+    model, for which it may start workers; it draws while the browser still reads them.
     """
     script = script_text(read_script())
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -180,9 +213,12 @@ def page_document(manifest: Mapping[str, Any], blocks: str, title: str | None = 
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
         f"base-uri 'none'; form-action 'none'{'; worker-src blob:' if blocks_of_model else ''}"
     )
+
     # Packed on their own; the rest of the manifest stays readable in the file.
     packed = {name: _dump_json(manifest[name]) for name in _PACKED_ANSWERS if name in manifest}
-    answers = "".join(html_block("answer", name, text.encode("ascii"), level=9) for name, text in packed.items())
+    answers = ""
+    for name, text in packed.items():
+        answers += html_block("answer", name, text.encode("ascii"), level=9)
     plain = {name: value for name, value in manifest.items() if name not in _PACKED_ANSWERS}
     source, target = (escape(str(manifest[side]["text"])) for side in ("source", "target"))
     return f"""<!doctype html>
@@ -208,7 +244,10 @@ does not run.</p></noscript>
 
 
 def require_keep_choice(keep: str | None) -> None:
-    """Raise ValueError for a choice that `KEEP_CHOICES` does not have; None leaves it to `choose_keep`."""
+    """Raise ValueError for a choice that `KEEP_CHOICES` does not have.
+
+    None leaves it to `choose_keep`.
+    """
     if keep is not None and keep not in KEEP_CHOICES:
         raise ValueError(f"a file keeps {', '.join(KEEP_CHOICES[:-1])} or {KEEP_CHOICES[-1]}, not {json.dumps(keep)}")
 
@@ -227,7 +266,10 @@ _STORED_TYPES = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "bool":
 
 
 def pack_numbers(name: str, values: np.ndarray, dtype: str) -> bytes:
-    """Return the numbers in their stored type, the last axis fastest; ValueError where float16 has no room for one."""
+    """Return the numbers in their stored type, the last axis fastest.
+
+    Raises ValueError where float16 has no room for one.
+    """
     stored = _round_to_float16(name, values) if dtype == "float16" else values.astype(_STORED_TYPES[dtype], order="C")
     return stored.tobytes()
 
@@ -253,7 +295,12 @@ def html_block(kind: str, name: str, data: bytes, level: int) -> str:
 
 def _dump_json(value: Any, ascii_only: bool = True) -> str:
     """Return JSON without spaces, with null for infinities and NaN."""
-    return json.dumps(without_infinities(value), ensure_ascii=ascii_only, allow_nan=False, separators=(",", ":"))
+    return json.dumps(
+        without_infinities(value),
+        ensure_ascii=ascii_only,
+        allow_nan=False,
+        separators=(",", ":"),
+    )
 
 
 def script_json(value: Any) -> str:
@@ -264,7 +311,11 @@ def script_json(value: Any) -> str:
     """
     text = _dump_json(value, ascii_only=False)
     # Half surrogate pairs have no UTF-8; the separators U+2028 and U+2029 end a line in JavaScript.
-    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda character: f"\\u{ord(character[0]):04x}", text)
+    return re.sub(
+        "[<>&\u2028\u2029\ud800-\udfff]",
+        lambda character: f"\\u{ord(character[0]):04x}",
+        text,
+    )
 
 
 def _round_fractions(value: Any, digits: int) -> Any:
@@ -305,7 +356,10 @@ SCRIPT_PATH = Path(__file__).with_name("static") / "pellucid.js"  # of the page;
 
 
 def read_script(path: Path | None = None) -> str:
-    """Return the text of a script, by default the page's; ValueError, saying how to build it, where it is missing."""
+    """Return the text of a script, by default the page's.
+
+    Raises ValueError, saying how to build it, where it is missing.
+    """
     path = path or SCRIPT_PATH
     try:
         return path.read_text(encoding="utf-8")
@@ -317,10 +371,15 @@ def read_script(path: Path | None = None) -> str:
 
 
 def scatter_html(coordinates: np.ndarray, labels: Sequence[str], *, title: str, says: str) -> str:
-    """Return a page with a map of points of two or three numbers and their labels; `says` stands under the title."""
+    """Return a page with a map of points of two or three numbers and their labels.
+
+    `says` stands under the title.
+    """
     assert coordinates.shape in ((len(labels), 2), (len(labels), 3))
     # Seven digits are what a float32 has; a position on a map needs fewer.
-    points = [[float(f"{number:.7g}") for number in point] for point in coordinates.tolist()]
+    points = []
+    for point in coordinates.tolist():
+        points.append([float(f"{number:.7g}") for number in point])
     values = {
         "title": escape(title),
         "says": escape(says),

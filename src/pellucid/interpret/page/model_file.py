@@ -31,34 +31,47 @@ def save_model_html(
 ) -> int:
     """Write the file and return its bytes.
 
-    `header` is `ModelHeader` of web/src/engine/package.ts, `manifest` belongs to the trace that is shown first, whose
-    `tensors` are drawn before the model is unpacked, and `tokenizer_files` are the tokenizers by side. Raises
-    ValueError, and writes nothing, for a weight that the precision has no room for, and for a file that no browser
-    opens.
+    `header` is `ModelHeader` of web/src/engine/package.ts, `manifest` belongs to the trace that is
+    shown first, whose `tensors` are drawn before the model is unpacked, and `tokenizer_files` are
+    the tokenizers by side. Raises ValueError, and writes nothing, for a weight that the precision
+    has no room for, and for a file that no browser opens.
     """
     types = {row["name"]: row["dtype"] for row in manifest["tensors"]}
-    drawn = [
-        html_block("tensor", name, pack_numbers(name, values, types[name]), level=9) for name, values in tensors.items()
-    ]
+    drawn = []
+    for name, values in tensors.items():
+        packed = pack_numbers(name, values, types[name])
+        drawn.append(html_block("tensor", name, packed, level=9))
+
     # Behind what is drawn: it tells the page that there is a model to come.
-    drawn.append(f'<script type="application/json" id="pellucid-model">{script_json(header)}</script>\n')
-    blocks = [
+    about = script_json(header)
+    drawn.append(f'<script type="application/json" id="pellucid-model">{about}</script>\n')
+
+    blocks = []
+    for name, values in parameters:
         # Level 6: weights are written once and read often, and this saves some 7 %.
-        html_block("parameter", name, _pack_weights(name, values, header["precision"]), level=6)
-        for name, values in parameters
-    ]
+        weights = _pack_weights(name, values, header["precision"])
+        blocks.append(html_block("parameter", name, weights, level=6))
+
     blocks += [html_block("tokenizer", name, data, level=9) for name, data in tokenizer_files.items()]
     engine = script_text(read_script(ENGINE_PATH))
     # Inert: the page starts a worker with its text.
     blocks.append(f'<script type="text/plain" id="pellucid-engine">{engine}</script>\n')
-    data = page_document(manifest, "".join(drawn), manifest["model"]["name"], "".join(blocks)).encode()
+    data = page_document(
+        manifest,
+        "".join(drawn),
+        manifest["model"]["name"],
+        "".join(blocks),
+    ).encode()
     with atomic_file(path) as write:
         write(data)
     return len(data)
 
 
 def _pack_weights(name: str, values: np.ndarray, precision: str) -> bytes:
-    """Return the bytes of a parameter; in int8 a matrix has the scales of its rows first, and a vector is float32."""
+    """Return the bytes of a parameter.
+
+    In int8 a matrix has the scales of its rows first, and a vector is float32.
+    """
     if precision != "int8":
         return pack_numbers(name, values, precision)
     if values.ndim < 2:
@@ -68,7 +81,10 @@ def _pack_weights(name: str, values: np.ndarray, precision: str) -> bytes:
 
 
 def round_weights(name: str, values: np.ndarray, precision: str) -> np.ndarray:
-    """Return a parameter as float32 as the page reads it from the file; ValueError where the precision has no room."""
+    """Return a parameter as float32 as the page reads it from the file.
+
+    Raises ValueError where the precision has no room.
+    """
     if precision == "int8" and values.ndim == 2:
         scales, steps = _round_to_int8(values)
         return steps * scales[:, None]

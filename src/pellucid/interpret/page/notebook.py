@@ -14,69 +14,96 @@ _CELL = "padding:2px 7px;text-align:right;font-variant-numeric:tabular-nums;whit
 _SIDE = 12  # pixels of a cell in a picture
 
 
-def numbers_table(title: str, rows: Sequence[str], columns: Sequence[str], values: np.ndarray, corner: str = "") -> str:
-    """Return a table of a matrix with coloured cells; blue is above 0, orange below, and NaN an empty cell."""
+def numbers_table(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: np.ndarray,
+    corner: str = "",
+) -> str:
+    """Return a table of a matrix with coloured cells.
+
+    Blue is above 0, orange below, and NaN an empty cell.
+    """
     shown = values[:MOST_SHOWN, :MOST_SHOWN]
     head = "".join(_heading(name, "col") for name in columns[: shown.shape[1]])
     largest = _largest(values)
-    body = "".join(
-        f"<tr>{_heading(name, 'row')}{''.join(_number_cell(float(value), largest) for value in row)}</tr>"
-        for name, row in zip(rows, shown, strict=False)
-    )
-    note = "" if shown.shape == values.shape else _note(f"the first {' × '.join(map(str, shown.shape))} numbers")
-    return f"{_title(title)}{_table(_heading(corner, 'col') + head, body)}{note}"
+    lines = []
+    for name, row in zip(rows, shown, strict=False):
+        cells = "".join(_number_cell(float(value), largest) for value in row)
+        lines.append(f"<tr>{_heading(name, 'row')}{cells}</tr>")
+
+    note = ""
+    if shown.shape != values.shape:
+        note = _note(f"the first {' × '.join(map(str, shown.shape))} numbers")
+    table = _table(_heading(corner, "col") + head, "".join(lines))
+    return f"{_title(title)}{table}{note}"
 
 
 def _pictures(title: str, names: Sequence[str], matrices: Sequence[np.ndarray]) -> str:
     """Return small pictures of matrices side by side, on one scale, each with its name below."""
     largest = max((_largest(matrix) for matrix in matrices), default=1.0)
-    drawn = "".join(
-        f"<figure style='display:inline-block;margin:0 14px 6px 0'>{_picture(matrix, largest)}"
-        f"<figcaption>{escape(name)}</figcaption></figure>"
-        for name, matrix in zip(names[:MOST_PICTURES], matrices[:MOST_PICTURES], strict=True)
-    )
+    drawn = []
+    for name, matrix in zip(names[:MOST_PICTURES], matrices[:MOST_PICTURES], strict=True):
+        caption = f"<figcaption>{escape(name)}</figcaption>"
+        picture = f"{_picture(matrix, largest)}{caption}"
+        drawn.append(f"<figure style='display:inline-block;margin:0 14px 6px 0'>{picture}</figure>")
+
     left_out = len(matrices) - MOST_PICTURES
-    return f"{_title(title)}<div>{drawn}</div>{_note(f'{left_out} more are not drawn') if left_out > 0 else ''}"
+    note = _note(f"{left_out} more are not drawn") if left_out > 0 else ""
+    return f"{_title(title)}<div>{''.join(drawn)}</div>{note}"
 
 
 def bars_table(title: str, bars: Iterable[tuple[str, float]], notes: Sequence[str] = ()) -> str:
     """Return a table of named numbers, each with a bar of its length."""
     bars = list(bars)
     largest = max((abs(value) for _, value in bars), default=0.0) or 1.0
-    body = "".join(
-        f"<tr>{_heading(name, 'row')}<td style='{_CELL}'>{value:+.3f}</td>"
-        f"<td style='width:220px;text-align:left'><div style='height:12px;width:{100 * abs(value) / largest:.1f}%;"
-        f"background:{_colour(value, abs(value))}'></div></td></tr>"
-        for name, value in bars
-    )
-    return f"{_title(title)}<table><tbody>{body}</tbody></table>{''.join(map(_note, notes))}"
+    rows = []
+    for name, value in bars:
+        style = f"height:12px;width:{100 * abs(value) / largest:.1f}%;background:{_colour(value, abs(value))}"
+        number = f"<td style='{_CELL}'>{value:+.3f}</td>"
+        bar = f"<td style='width:220px;text-align:left'><div style='{style}'></div></td>"
+        rows.append(f"<tr>{_heading(name, 'row')}{number}{bar}</tr>")
+
+    table = f"<table><tbody>{''.join(rows)}</tbody></table>"
+    return f"{_title(title)}{table}{''.join(map(_note, notes))}"
 
 
 def texts_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of texts; the first of each row is its heading."""
     head = "".join(_heading(name, "col") for name in columns)
-    body = "".join(
-        f"<tr>{_heading(first, 'row')}{''.join(f'<td style={_CELL!r}>{escape(text)}</td>' for text in rest)}</tr>"
-        for first, *rest in rows
-    )
-    return f"{_title(title)}{_table(head, body)}"
+    lines = []
+    for first, *rest in rows:
+        cells = "".join(f"<td style={_CELL!r}>{escape(text)}</td>" for text in rest)
+        lines.append(f"<tr>{_heading(first, 'row')}{cells}</tr>")
+    return f"{_title(title)}{_table(head, ''.join(lines))}"
 
 
-def tensor_html(name: str, values: np.ndarray, dims: Sequence[str], labels: Mapping[str, Sequence[str]]) -> str:
+def tensor_html(
+    name: str,
+    values: np.ndarray,
+    dims: Sequence[str],
+    labels: Mapping[str, Sequence[str]],
+) -> str:
     """Return a tensor as a table, or as a picture for each position of its first axes where it has more than two."""
-    title = (
-        f"{name} ({' × '.join(f'{dim} {size}' for dim, size in zip(dims, values.shape, strict=True)) or 'one number'})"
-    )
+    axes = list(zip(dims, values.shape, strict=True))
+    sizes = " × ".join(f"{dim} {size}" for dim, size in axes)
+    title = f"{name} ({sizes or 'one number'})"
     numbers = values.astype(np.float64)
     if values.ndim < 2:
         names = _position_names(dims[0], values.shape[0], labels) if values.ndim else [""]
         return numbers_table(title, [""], names, numbers.reshape(1, -1), "".join(dims))
     if values.ndim == 2:
-        rows, columns = (_position_names(dim, size, labels) for dim, size in zip(dims, values.shape, strict=True))
+        rows, columns = (_position_names(dim, size, labels) for dim, size in axes)
         return numbers_table(title, rows, columns, numbers, " \\ ".join(dims))
-    outer = list(np.ndindex(*values.shape[:-2]))
-    names = [", ".join(f"{dim} {at}" for dim, at in zip(dims, position, strict=False)) for position in outer]
-    return _pictures(title, names, [numbers[position] for position in outer])
+
+    names, matrices = [], []
+    for position in np.ndindex(*values.shape[:-2]):
+        places = [f"{dim} {at}" for dim, at in zip(dims, position, strict=False)]
+        names.append(", ".join(places))
+        matrices.append(numbers[position])
+
+    return _pictures(title, names, matrices)
 
 
 def _position_names(dim: str, size: int, labels: Mapping[str, Sequence[str]]) -> list[str]:
@@ -87,14 +114,17 @@ def _position_names(dim: str, size: int, labels: Mapping[str, Sequence[str]]) ->
 def _picture(matrix: np.ndarray, largest: float) -> str:
     shown = matrix[:MOST_SHOWN, :MOST_SHOWN]
     height, width = shown.shape
-    squares = "".join(
-        f"<rect x='{col * _SIDE}' y='{row * _SIDE}' width='{_SIDE}' height='{_SIDE}' "
-        f"fill='{_colour(value, abs(value) / largest)}'><title>{value:.3g}</title></rect>"
-        for (row, col), value in np.ndenumerate(shown)
-        if math.isfinite(value)
-    )
-    frame = f"<rect width='{width * _SIDE}' height='{height * _SIDE}' fill='none' stroke='currentColor' opacity='.3'/>"
-    return f"<svg width='{width * _SIDE}' height='{height * _SIDE}' role='img'>{squares}{frame}</svg>"
+    squares = []
+    for (row, column), value in np.ndenumerate(shown):
+        if not math.isfinite(value):
+            continue
+        place = f"x='{column * _SIDE}' y='{row * _SIDE}' width='{_SIDE}' height='{_SIDE}'"
+        colour = _colour(value, abs(value) / largest)
+        squares.append(f"<rect {place} fill='{colour}'><title>{value:.3g}</title></rect>")
+
+    size = f"width='{width * _SIDE}' height='{height * _SIDE}'"
+    frame = f"<rect {size} fill='none' stroke='currentColor' opacity='.3'/>"
+    return f"<svg {size} role='img'>{''.join(squares)}{frame}</svg>"
 
 
 def _largest(values: np.ndarray) -> float:

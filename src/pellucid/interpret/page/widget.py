@@ -10,9 +10,12 @@ import numpy as np
 
 from pellucid.interpret.page.html_file import TraceLike, read_script, trace_page, without_infinities
 
-LEAST_HEIGHT, MOST_HEIGHT = 400, 860  # pixels of a frame's height: at least on a small screen, at most on a large one
+# Pixels of a frame's height: at least on a small screen, at most on a large one.
+LEAST_HEIGHT = 400
+MOST_HEIGHT = 860
 TRACES_REMEMBERED = 8  # traces a widget can still be asked about: the one it was shown with, and the newest
-# Function that carries out a verb of the page on a trace; it returns a new trace or what JSON can hold.
+# Function that carries out a verb of the page on a
+# trace; it returns a new trace or what JSON can hold.
 PerformAct = Callable[[Any, str, Mapping[str, Any]], Any]
 
 
@@ -43,7 +46,10 @@ class PageQuestions:
             return {"id": number, "problem": str(error.args[0] if error.args else error)}, []
         except Exception as error:  # any error: a page that is never answered would wait for ever
             logging.getLogger("pellucid").exception("a question of the page failed: %s", content)
-            return {"id": number, "problem": f"Python failed with {type(error).__name__}: {error}"}, []
+            return {
+                "id": number,
+                "problem": f"Python failed with {type(error).__name__}: {error}",
+            }, []
         return {"id": number, **({} if buffers else {"value": without_infinities(value)})}, buffers
 
     def _answer(self, content: Mapping[str, Any]) -> tuple[Any, list[bytes]]:
@@ -54,14 +60,18 @@ class PageQuestions:
         if ask == "tensor":
             return None, [_array_bytes(trace.tensor(str(content["name"])))]
         if ask == "parameter":
-            weight, first, end = trace.parameter(str(content["name"])), content.get("first"), content.get("end")
+            weight = trace.parameter(str(content["name"]))
+            first = content.get("first")
+            end = content.get("end")
             if not (isinstance(first, int) and isinstance(end, int) and 0 <= first <= end <= len(weight)):
                 raise ValueError(f"rows {first} to {end} were asked for, there are 0 to {len(weight)}")
             return None, [_array_bytes(weight[first:end])]
+
         if ask == "act":
             result = self._act(trace, str(content["verb"]), content["args"])
             # A new trace has a manifest; everything else is ready for JSON.
             return (self._remember(result) if hasattr(result, "manifest") else result), []
+
         raise ValueError(f"a page asks for a manifest, a tensor, a parameter or an act, not {ask!r}")
 
     def _trace_of(self, name: Any) -> TraceLike:
@@ -75,7 +85,8 @@ class PageQuestions:
     def _remember(self, trace: TraceLike) -> dict[str, Any]:
         """Keep a trace from now on, dropping the oldest of too many, and return its manifest."""
         manifest = trace.manifest()
-        # Removed and added again, because a dict keeps a replaced entry where it was, and order is age here.
+        # Removed and added again, because a dict keeps a
+        # replaced entry where it was, and order is age here.
         self._newer.pop(manifest["id"], None)
         self._newer[manifest["id"]] = trace
         # ">=", since the first trace, which is kept for good, counts too.
@@ -89,7 +100,8 @@ def show_in_notebook(trace: TraceLike, act: PerformAct) -> Any:
 
     A displayed widget carries the frame too, for programs that show a notebook without a kernel.
     """
-    # A notebook that a program runs is about to be exported, and the widget's code would be looked for in the network.
+    # A notebook that a program runs is about to be exported, and the widget's code would be looked
+    # for in the network.
     if _is_run_by_program():
         return PageFrame(trace)
     try:

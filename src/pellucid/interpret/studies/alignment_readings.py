@@ -1,7 +1,7 @@
 """Word alignments read from cross-attention in every way: both sides, weights and norms, each layer and head, and sums.
 
-Translations are aligned by one of these readings (`decode/alignment.py`). This module puts all of them beside each
-other, with two choices among them that need no gold alignment.
+Translations are aligned by one of these readings (`decode/alignment.py`). This module puts all of
+them beside each other, with two choices among them that need no gold alignment.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,14 +30,18 @@ from pellucid.interpret.studies.pattern_measures import batch_numbers
 from pellucid.interpret.studies.word_axes import SIDES
 from pellucid.model import ModelConfig, Transformer
 
-# Measure of a source piece: how far it moves the row (Kobayashi et al. 2020), or its share of the attention.
+# Measure of a source piece: how far it moves the row
+# (Kobayashi et al. 2020), or its share of the attention.
 KINDS = ("norms", "weights")
 PAIRS_AT_ONCE = 32  # pairs that go through the model in one batch when all pairs are linked
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Way to read an alignment: side and kind, and the layer and head; None stands for all of them."""
+    """Way to read an alignment: side and kind, and the layer and head.
+
+    None stands for all of them.
+    """
 
     side: str
     kind: str
@@ -46,7 +50,8 @@ class Reading:
 
     def __str__(self) -> str:
         layers = "all layers" if self.layer is None else f"layer {self.layer}"
-        return f"{self.side} side, {self.kind}, {layers}" + (f", head {self.head}" if self.head is not None else "")
+        head = "" if self.head is None else f", head {self.head}"
+        return f"{self.side} side, {self.kind}, {layers}{head}"
 
 
 DEFAULT_READING = Reading("output", "norms")  # by which translations are aligned, with the links that are mutually best
@@ -66,11 +71,12 @@ class LinkCounts:
 class ReadingResult:
     """Disagreement, mean norm and links of one reading.
 
-    `disagreement` is between two directions: the best source word of each target word, and the best target word of each
-    source word; 1 - 2 |A & B| / (|A| + |B|), over all pairs. `mean_norm` belongs to the reading's layer; side and
-    kind do not change it. `best_source_word` links each target word with its best source word, as the papers do;
-    `mutually_best` links what is the best there is for either by shares of both (`link_words`). Their counts are right
-    only where there is gold.
+    `disagreement` is between two directions: the best source word of each target word, and the best
+    target word of each source word; 1 - 2 |A & B| / (|A| + |B|), over all pairs. `mean_norm`
+    belongs to the reading's layer; side and kind do not change it. `best_source_word` links each
+    target word with its best source word, as the papers do; `mutually_best` links what is the best
+    there is for either by shares of both (`link_words`). Their counts are right only where there is
+    gold.
     """
 
     reading: Reading
@@ -97,30 +103,33 @@ def encode_alignment_pairs(
     source_words: Sequence[str] | None = None,
     target_words: Sequence[str] | None = None,
 ) -> list[EncodedPair]:
-    """Encode texts as pairs to align; a source may have its context (`join_context`), whose words are not aligned.
+    """Encode texts as pairs to align.
 
-    `source_words` and `target_words` are the texts with spaces where their words part, if they part elsewhere.
+    A source may have its context (`join_context`), whose words are not aligned. `source_words` and
+    `target_words` are the texts with spaces where their words part, if they part elsewhere.
     """
-    source_ids, target_ids = encode_with_context(tokenizer, sources), tokenizer.encode_target(targets)
+    source_ids = encode_with_context(tokenizer, sources)
+    target_ids = tokenizer.encode_target(targets)
     source_words = source_words or [split_context(source)[1] for source in sources]
-    return [
-        EncodedPair(
-            source,
-            target,
-            # the end token of either side is no part of a word
-            _words_after_context(tokenizer, strip_eos(source), source_text),
-            words_without_punctuation(tokenizer.target_pieces(target[:-1]), target_text),
-        )
-        for source, target, source_text, target_text in zip(
-            source_ids, target_ids, source_words, target_words or targets, strict=True
-        )
-    ]
+    target_words = target_words or targets
+
+    pairs = []
+    for n, (source, target) in enumerate(zip(source_ids, target_ids, strict=True)):
+        # The end token of either side is no part of a word.
+        words = _words_after_context(tokenizer, strip_eos(source), source_words[n])
+        target_pieces = tokenizer.target_pieces(target[:-1])
+        other_words = words_without_punctuation(target_pieces, target_words[n])
+        pairs.append(EncodedPair(source, target, words, other_words))
+    return pairs
 
 
 def _words_after_context(tokenizer: Tokenizer, source: list[int], text: str) -> list[AlignedWord]:
     start = count_context(source)
-    words = words_without_punctuation(tokenizer.source_pieces(source[start:]), text)
-    return [replace(word, pieces=range(word.pieces.start + start, word.pieces.stop + start)) for word in words]
+    moved = []
+    for word in words_without_punctuation(tokenizer.source_pieces(source[start:]), text):
+        pieces = range(word.pieces.start + start, word.pieces.stop + start)
+        moved.append(replace(word, pieces=pieces))
+    return moved
 
 
 def measure_readings(
@@ -132,16 +141,19 @@ def measure_readings(
 ) -> list[ReadingResult]:
     """Measure every reading on all pairs, against gold alignments if there are any.
 
-    `on_progress` is called with the number of pairs of each batch. Raises ValueError, naming its line, for a pair that
-    is longer than the model takes.
+    `on_progress` is called with the number of pairs of each batch. Raises ValueError, naming its
+    line, for a pair that is longer than the model takes.
     """
     limit = model.config.max_positions
     for number, pair in enumerate(pairs, start=1):
         if (length := max(len(pair.source), len(pair.target))) > limit:
-            raise ValueError(f"line {number} has {length} pieces on a side, this model takes {limit}; leave it out")
+            has = f"line {number} has {length} pieces on a side"
+            raise ValueError(f"{has}, this model takes {limit}; leave it out")
+
     layers, heads = model.config.decoder_layers, model.config.heads
     readings = every_reading(model.config)
     one_each, best, agreed = (torch.zeros(len(readings), n, dtype=torch.long) for n in (3, 3, 2))
+
     norms, entries = torch.zeros(layers, dtype=torch.float64), 0
     for numbers, measured in measure_cross_attention(model, pairs):
         for n, values in zip(numbers, measured, strict=True):
@@ -155,24 +167,33 @@ def measure_readings(
             forward, backward = _mark_maxima(every_value, 2), _mark_maxima(every_value, 1)
             agreed[:, 0] += (forward & backward).sum(dim=(1, 2))
             agreed[:, 1] += forward.sum(dim=(1, 2)) + backward.sum(dim=(1, 2))
-            gold = [_link_matrix(links[n] if links else (), pair) for links in (sure, possible)]
+            gold = (
+                _link_matrix(sure[n] if sure else (), pair),
+                _link_matrix(possible[n] if possible else (), pair),
+            )
             one_each += _count_links(forward, *gold)
-            best += _count_links(mark_row_and_column_maxima(reading_strengths(every_value, layers, heads)), *gold)
+            strengths = reading_strengths(every_value, layers, heads)
+            best += _count_links(mark_row_and_column_maxima(strengths), *gold)
         on_progress(len(numbers))
+
     sure_links = sum(map(len, sure or ()))
     means = (norms / max(entries, 1)).tolist()
-    return [
-        ReadingResult(
+    results = []
+    for n, reading in enumerate(readings):
+        in_both, in_either = agreed[n].tolist()
+        mean_norm = None
+        if reading.layer is not None and reading.head is None:
+            mean_norm = means[reading.layer]
+        result = ReadingResult(
             reading,
-            1 - 2 * in_both / max(in_either, 1),
-            None if reading.layer is None or reading.head is not None else means[reading.layer],
-            LinkCounts(*[*one_each_counts, sure_links]),
-            LinkCounts(*[*best_counts, sure_links]),
+            disagreement=1 - 2 * in_both / max(in_either, 1),
+            mean_norm=mean_norm,
+            best_source_word=LinkCounts(*[*one_each[n].tolist(), sure_links]),
+            mutually_best=LinkCounts(*[*best[n].tolist(), sure_links]),
         )
-        for reading, (in_both, in_either), one_each_counts, best_counts in zip(
-            readings, agreed.tolist(), one_each.tolist(), best.tolist(), strict=True
-        )
-    ]
+        results.append(result)
+
+    return results
 
 
 def every_reading(config: ModelConfig) -> list[Reading]:
@@ -182,7 +203,8 @@ def every_reading(config: ModelConfig) -> list[Reading]:
         for layer in range(config.decoder_layers):
             # `_measure_every_kind` puts its channels in this order
             readings += [Reading(side, kind, layer) for kind in KINDS]
-            readings += [Reading(side, kind, layer, head) for kind in KINDS for head in range(config.heads)]
+            for kind in KINDS:
+                readings += [Reading(side, kind, layer, head) for head in range(config.heads)]
         readings += [Reading(side, kind) for kind in KINDS]
     return readings
 
@@ -195,13 +217,13 @@ def measure_cross_attention(
     with inference_only(model):
         for numbers in batch_numbers(lengths, model.config):
             batch = [pairs[n] for n in numbers]
-            ids = [pair.source for pair in batch], [pair.target for pair in batch]
-            measured = cross_norms(model, *ids, _measure_every_kind).cpu()
-            yield (
-                numbers,
-                # without the padding that the batch gave the pair
-                [measured[:, i, :, : len(pair.target), : len(pair.source)] for i, pair in enumerate(batch)],
-            )
+            sources, targets = [pair.source for pair in batch], [pair.target for pair in batch]
+            measured = cross_norms(model, sources, targets, _measure_every_kind).cpu()
+            by_pair = []
+            for i, pair in enumerate(batch):
+                # Without the padding that the batch gave the pair.
+                by_pair.append(measured[:, i, :, : len(pair.target), : len(pair.source)])
+            yield numbers, by_pair
 
 
 def _measure_every_kind(
@@ -216,7 +238,8 @@ def _measure_every_kind(
 def reading_values(measured: Float[Tensor, "L C T S"], pair: EncodedPair) -> Float[Tensor, "R N M"]:
     """Return how much each target word took from each source word, in each reading."""
     values = []
-    # the row before a target piece writes it, the row after reads it; the last column is the end token
+    # the row before a target piece writes it, the row
+    # after reads it; the last column is the end token
     for rows in (slice(None, -1), slice(1, None)):
         side_values = measured[:, :, rows, :-1]
         by_word = norms_by_word(side_values.flatten(0, 1), pair.source_words, pair.target_words)
@@ -224,14 +247,25 @@ def reading_values(measured: Float[Tensor, "L C T S"], pair: EncodedPair) -> Flo
     return torch.cat(values)
 
 
-def reading_strengths(values: Float[Tensor, "R N M"], layers: int, heads: int) -> Float[Tensor, "R N M"]:
-    """Return the shares of each reading; a reading of all layers sums the layers' shares, as in `link_words`."""
+def reading_strengths(
+    values: Float[Tensor, "R N M"],
+    layers: int,
+    heads: int,
+) -> Float[Tensor, "R N M"]:
+    """Return the shares of each reading.
+
+    A reading of all layers sums the layers' shares, as in `link_words`.
+    """
     kinds = len(KINDS)
     strengths = []
     for side in values.chunk(len(SIDES)):
-        # the last rows are sums of norms or weights: their strengths are summed from the layers' instead
+        # the last rows are sums of norms or weights: their
+        # strengths are summed from the layers' instead
         by_layer = link_strengths(side[:-kinds])
-        strengths += [by_layer, by_layer.unflatten(0, (layers, kinds + kinds * heads))[:, :kinds].sum(dim=0)]
+        strengths += [
+            by_layer,
+            by_layer.unflatten(0, (layers, kinds + kinds * heads))[:, :kinds].sum(dim=0),
+        ]
     return torch.cat(strengths)
 
 
@@ -245,7 +279,9 @@ def _count_links(
     drawn: Bool[Tensor, "R N M"], sure: Bool[Tensor, "N M"], possible: Bool[Tensor, "N M"]
 ) -> Int[Tensor, "R 3"]:
     """Count the links that each reading drew, and how many of these are in gold."""
-    return torch.stack([links.sum(dim=(1, 2)) for links in (drawn, drawn & sure, drawn & possible)], dim=1)
+    drawn_sure, drawn_possible = drawn & sure, drawn & possible
+    counts = [links.sum(dim=(1, 2)) for links in (drawn, drawn_sure, drawn_possible)]
+    return torch.stack(counts, dim=1)
 
 
 def _link_matrix(links: Iterable[tuple[int, int]], pair: EncodedPair) -> Bool[Tensor, "N M"]:
@@ -260,11 +296,14 @@ def _link_matrix(links: Iterable[tuple[int, int]], pair: EncodedPair) -> Bool[Te
 def choose_readings(results: Sequence[ReadingResult]) -> tuple[ReadingResult, ReadingResult]:
     """Choose two readings without any gold, among whole layers by norms.
 
-    The first is the side and layer whose two directions disagree least; the second, of the same side, the layer of the
-    largest mean norm (Kobayashi et al. 2020, 5.2).
+    The first is the side and layer whose two directions disagree least; the second, of the same
+    side, the layer of the largest mean norm (Kobayashi et al. 2020, 5.2).
     """
     # only whole layers have a mean norm
-    layers = [result for result in results if result.mean_norm is not None and result.reading.kind == "norms"]
+    layers = []
+    for result in results:
+        if result.mean_norm is not None and result.reading.kind == "norms":
+            layers.append(result)
     least = min(layers, key=lambda result: result.disagreement)
     same_side = [result for result in layers if result.reading.side == least.reading.side]
     return least, max(same_side, key=lambda result: result.mean_norm or 0.0)
@@ -281,11 +320,13 @@ def alignment_table(model: Transformer, pair: EncodedPair) -> tuple[Float[Tensor
 
 
 def default_links(model: Transformer, pairs: Sequence[EncodedPair]) -> Iterator[Links]:
-    """Yield the links of each pair by which translations are aligned; the model must be in evaluation mode."""
+    """Yield the links of each pair by which translations are aligned.
+
+    The model must be in evaluation mode.
+    """
     for start in range(0, len(pairs), PAIRS_AT_ONCE):
         batch = pairs[start : start + PAIRS_AT_ONCE]
-        norms_of_pairs = piece_alignments(model, [pair.source for pair in batch], [pair.target for pair in batch])
-        yield from (
-            link_words(norms, pair.source_words, pair.target_words)
-            for norms, pair in zip(norms_of_pairs, batch, strict=True)
-        )
+        sources, targets = [pair.source for pair in batch], [pair.target for pair in batch]
+        norms_of_pairs = piece_alignments(model, sources, targets)
+        for norms, pair in zip(norms_of_pairs, batch, strict=True):
+            yield link_words(norms, pair.source_words, pair.target_words)

@@ -1,6 +1,6 @@
 """The arrays of a model and the boxes of its picture, read from the live model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
@@ -60,7 +60,10 @@ class _Architecture:
 
 
 def list_arrays(model: Transformer) -> list[Array]:
-    """List every array of the model in the model's order; an array with several names is listed under each."""
+    """List every array of the model in the model's order.
+
+    An array with several names is listed under each.
+    """
     first: dict[int, str] = {}
     arrays = []
     for module_name, module in model.named_modules(remove_duplicate=False):
@@ -73,7 +76,17 @@ def list_arrays(model: Transformer) -> list[Array]:
             first_name = first.setdefault(id(tensor), name)
             trained = isinstance(tensor, nn.Parameter) and tensor.requires_grad
             shared = first_name if first_name != name else None
-            arrays.append(Array(name, module_name, type(module).__name__, tuple(tensor.shape), trained, shared))
+            arrays.append(
+                Array(
+                    name,
+                    module_name,
+                    type(module).__name__,
+                    tuple(tensor.shape),
+                    trained,
+                    shared,
+                )
+            )
+
     return arrays
 
 
@@ -91,20 +104,22 @@ def read_architecture(model: Transformer) -> _Architecture:
     """Read from the modules and their weights the architecture that `plots.architecture` draws."""
     arrays = list_arrays(model)
     shared = tuple(f"{array.name} is {array.shared_with}" for array in arrays if array.shared_with)
-    encoder, decoder = (
-        (
-            _embedding_box(model, side),
-            *_positions_box(getattr(model, f"{side}_positions")),
-            # neighbouring layers that look alike are drawn once
-            *(EqualLayers(len(list(alike)), *look) for look, alike in groupby(map(_describe_layer, layers))),
-            *_norm_box(norm, "norm"),
-        )
-        for side, layers, norm in (
-            ("source", model.encoder, model.encoder_norm),
-            ("target", model.decoder, model.decoder_norm),
-        )
-    )
-    return _Architecture(encoder, (*decoder, _output_box(model)), count_trained(arrays), shared)
+    encoder = _stack_boxes(model, "source", model.encoder, model.encoder_norm)
+    decoder = _stack_boxes(model, "target", model.decoder, model.decoder_norm)
+    decoder.append(_output_box(model))
+    return _Architecture(tuple(encoder), tuple(decoder), count_trained(arrays), shared)
+
+
+def _stack_boxes(
+    model: Transformer, side: str, layers: Iterable[nn.Module], norm: nn.Module
+) -> list[ArchitectureBox | EqualLayers]:
+    """Return the boxes of a stack from the bottom up: embedding, positions, layers and norm."""
+    boxes: list[ArchitectureBox | EqualLayers] = [_embedding_box(model, side)]
+    boxes += _positions_box(getattr(model, f"{side}_positions"))
+    # Neighbouring layers that look alike are drawn once.
+    for look, alike in groupby(map(_describe_layer, layers)):
+        boxes.append(EqualLayers(len(list(alike)), *look))
+    return boxes + _norm_box(norm, "norm")
 
 
 def _describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...], ...], bool]:
@@ -119,20 +134,27 @@ def _describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...]
         if isinstance(sublayer, Attention):
             # only a decoder layer has cross-attention, and its self-attention is the masked one
             masked = "masked " if name == "self" and hasattr(layer, "cross") else ""
-            title, detail = f"{masked}{name}-attention", f"{sublayer.heads} heads of {sublayer.width}"
+            title = f"{masked}{name}-attention"
+            detail = f"{sublayer.heads} heads of {sublayer.width}"
         else:
             assert isinstance(sublayer, FeedForward)
-            # a gated activation halves this width: `inner` then has two rows for each column of `outer`
+            # a gated activation halves this width: `inner`
+            # then has two rows for each column of `outer`
             inner_width, d_model = sublayer.inner.weight.shape
-            activation = getattr(sublayer.activation, "__name__", type(sublayer.activation).__name__)
-            title, detail = (
-                "feed-forward",
-                f"{d_model} → {inner_width} → {sublayer.outer.weight.shape[0]}, {activation}",
+            activation = getattr(
+                sublayer.activation,
+                "__name__",
+                type(sublayer.activation).__name__,
             )
+            outer_width = sublayer.outer.weight.shape[0]
+            title = "feed-forward"
+            detail = f"{d_model} → {inner_width} → {outer_width}, {activation}"
+
         boxes = [ArchitectureBox(title, detail, name, _count_own_parameters(sublayer))]
         norm_first = residual.norm_first
         norm = _norm_box(residual.norm, "norm" if norm_first else "add, norm")
         parts.append(tuple(norm + boxes if norm_first else boxes + norm))
+
     return tuple(parts), norm_first
 
 
@@ -150,7 +172,12 @@ def _embedding_box(model: Transformer, side: str) -> ArchitectureBox:
     # a shared table is counted once, in the box of the source
     shared = side == "target" and table is model.source_embedding
     detail = f"{pieces:,} × {width}{', shared' if shared else ''}"
-    return ArchitectureBox(f"{side} embedding", detail, "embedding", 0 if shared else _count_own_parameters(table))
+    return ArchitectureBox(
+        f"{side} embedding",
+        detail,
+        "embedding",
+        0 if shared else _count_own_parameters(table),
+    )
 
 
 def _output_box(model: Transformer) -> ArchitectureBox:
@@ -159,7 +186,12 @@ def _output_box(model: Transformer) -> ArchitectureBox:
     shared = table is model.target_embedding
     bias = 0 if model.output_bias is None else model.output_bias.numel()
     detail = f"{width} → {pieces:,}{', shared' if shared else ''}{', with bias' if bias else ''}"
-    return ArchitectureBox("logits, softmax", detail, "output", (0 if shared else _count_own_parameters(table)) + bias)
+    return ArchitectureBox(
+        "logits, softmax",
+        detail,
+        "output",
+        (0 if shared else _count_own_parameters(table)) + bias,
+    )
 
 
 def _positions_box(module: Positions) -> list[ArchitectureBox]:
@@ -168,7 +200,15 @@ def _positions_box(module: Positions) -> list[ArchitectureBox]:
         return [ArchitectureBox("+ positions", "sines and cosines, fixed", "positions")]
     if isinstance(module, Learned):
         rows, width = module.table.shape
-        return [ArchitectureBox("+ positions", f"{rows:,} × {width}, trained", "positions", rows * width)]
+        return [
+            ArchitectureBox(
+                "+ positions",
+                f"{rows:,} × {width}, trained",
+                "positions",
+                rows * width,
+            )
+        ]
+
     if isinstance(module, Rotary):
         return [ArchitectureBox("positions", "turn queries and keys, fixed", "positions")]
     return []

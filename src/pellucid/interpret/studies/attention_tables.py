@@ -30,7 +30,10 @@ STAGES = {  # matrices of an attention, in the order of computation, by the name
 
 @dataclass(frozen=True)
 class AttentionTable:
-    """Weights or scores by row and column, NaN where a row may not read; `head` is None for the mean of all heads."""
+    """Weights or scores by row and column, NaN where a row may not read.
+
+    `head` is None for the mean of all heads.
+    """
 
     attention: str
     stage: str
@@ -45,30 +48,32 @@ class AttentionTable:
 
 
 @dataclass(frozen=True)
-class _SumTerm:
+class SumTerm:
     """Vector that one column adds to a row: its weight times its value.
 
-    `value` is the length of that value (of a word of several pieces, of their weighted mean), `norm` the length of the
-    product. `share` is how much of the sum lies along it: term . sum / |sum|^2; the shares of a row add up to 1.
+    `value` is the length of that value (of a word of several pieces, of their weighted mean),
+    `norm` the length of the product. `share` is how much of the sum lies along it: term . sum /
+    |sum|^2; the shares of a row add up to 1.
     """
 
     label: str
     weight: float
-    value: float
+    value: float | None  # None for the sum of all terms, in a table
     norm: float
     share: float
 
 
 @dataclass(frozen=True)
 class AttentionSum:
-    """Row of an attention as the sum of its terms; `error` is the distance from what the model computed.
+    """Row of an attention as the sum of its terms.
 
-    Of one head the sum is what the head has read (d_k numbers); of all heads it is what the attention adds to the row
-    except for its bias (d_model numbers).
+    `error` is the distance from what the model computed. Of one head the sum is what the head has
+    read (d_k numbers); of all heads it is what the attention adds to the row except for its bias
+    (d_model numbers).
     """
 
     row: str
-    terms: list[_SumTerm]
+    terms: list[SumTerm]
     norm: float
     error: float
 
@@ -77,8 +82,8 @@ class AttentionSum:
 class ReadingDistances:
     """Distances that the heads of an attention read over: means in pieces, weighted by attention.
 
-    `even` is the distance with even weights. Special tokens are left out on both sides; None stands for a head that
-    reads nothing else.
+    `even` is the distance with even weights. Special tokens are left out on both sides; None stands
+    for a head that reads nothing else.
     """
 
     attention: str
@@ -117,40 +122,57 @@ def attention_table(
 ) -> AttentionTable:
     """Return the table of an attention, words by words or pieces by pieces.
 
-    Only weights are merged to words, and only weights have a mean: scores of pieces do not add up to the score of their
-    word. Raises ValueError for an unknown stage, attention or head, and for the mean of a stage that has none.
+    Only weights are merged to words, and only weights have a mean: scores of pieces do not add up
+    to the score of their word. Raises ValueError for an unknown stage, attention or head, and for
+    the mean of a stage that has none.
     """
     if stage not in STAGES:
         raise ValueError(f"the stage is {stage!r}, it must be {', '.join(STAGES)}")
     require_head(trace.config, attention, head)
     if stage != "pattern" and head is None:
         raise ValueError(f"{stage} are looked at head by head: their mean is nothing the model computes; give a head")
+
     queries, keys = attention_axes(trace, attention, side)
     by_head = trace.values_of(f"{attention}.{stage}").astype(np.float64)
     values = by_head.mean(axis=0) if head is None else by_head[head]
     allowed = attention_mask(trace, attention)
     return AttentionTable(
-        attention, stage, head, *_label_and_merge(values, allowed, queries, keys, pieces or stage != "pattern")
+        attention,
+        stage,
+        head,
+        *_label_and_merge(values, allowed, queries, keys, pieces or stage != "pattern"),
     )
 
 
 def _label_and_merge(
-    values: Float[np.ndarray, "Q K"], allowed: Bool[np.ndarray, "Q K"], queries: WordAxis, keys: WordAxis, pieces: bool
+    values: Float[np.ndarray, "Q K"],
+    allowed: Bool[np.ndarray, "Q K"],
+    queries: WordAxis,
+    keys: WordAxis,
+    pieces: bool,
 ) -> tuple[list[str], list[str], Float[np.ndarray, "_ _"]]:
     """Return rows, columns and values, piece by piece or merged to words, with NaN where a row may not read."""
     if pieces:
         return queries.pieces, keys.pieces, np.where(allowed, values, np.nan)
-    rows, columns = ([group.label for group in axis.groups] for axis in (queries, keys))
+    rows = [group.label for group in queries.groups]
+    columns = [group.label for group in keys.groups]
     words = merge_words(values[None], queries, keys)[0]
     return rows, columns, np.where(readable_words(allowed, queries, keys), words, np.nan)
 
 
 def attention_row_as_sum(
-    trace: Trace, attention: str, word: str, head: int | None = None, *, side: str = "output", pieces: bool = False
+    trace: Trace,
+    attention: str,
+    word: str,
+    head: int | None = None,
+    *,
+    side: str = "output",
+    pieces: bool = False,
 ) -> AttentionSum:
     """Write a row as the sum it is: weight times value of each word (or piece), of one head or, through W_O, of all.
 
-    A word of several pieces is the mean of their rows. Raises ValueError for a word or a head that does not exist.
+    A word of several pieces is the mean of their rows. Raises ValueError for a word or a head that
+    does not exist.
     """
     require_head(trace.config, attention, head)
     queries, keys = attention_axes(trace, attention, side)
@@ -170,17 +192,24 @@ def attention_row_as_sum(
         vectors = weights[head][:, None] * values[head]
         computed = trace.values_of(f"{attention}.head_output")[head, rows].astype(np.float64).mean(axis=0)
         shares = weights[head]
-    column_positions = (
-        [[position] for position in range(len(shares))] if pieces else [list(group.positions) for group in keys.groups]
-    )
-    labels = keys.pieces if pieces else [group.label for group in keys.groups]
+
+    columns = [(group.label, list(group.positions)) for group in keys.groups]
+    if pieces:
+        columns = [(piece, [position]) for position, piece in enumerate(keys.pieces)]
     allowed = attention_mask(trace, attention)[rows]
-    readable = [n for n, positions in enumerate(column_positions) if allowed[:, positions].any()]
+
+    labels, column_weights, column_vectors = [], [], []
+    for label, positions in columns:
+        if allowed[:, positions].any():
+            labels.append(label)
+            column_weights.append(shares[positions].sum())
+            column_vectors.append(vectors[positions].sum(axis=0))
+
     return _sum_terms(
         reader.label,
-        [labels[n] for n in readable],
-        np.array([shares[column_positions[n]].sum() for n in readable]),
-        np.stack([vectors[column_positions[n]].sum(axis=0) for n in readable]),
+        labels,
+        np.array(column_weights),
+        np.stack(column_vectors),
         computed,
     )
 
@@ -196,14 +225,15 @@ def _sum_terms(
     total = vectors.sum(axis=0)
     length = float(total @ total)
     norms = np.linalg.norm(vectors, axis=1)
+
     # a weight of 0 tells nothing about the length of its value
     values = np.divide(norms, weights, out=np.zeros_like(norms), where=weights > 0.0)
     # terms that cancel out have no direction to lie along
     along = vectors @ total / length if length else np.zeros(len(vectors))
-    terms = [
-        _SumTerm(*numbers)
-        for numbers in zip(labels, *(column.tolist() for column in (weights, values, norms, along)), strict=True)
-    ]
+    terms = []
+    for n, label in enumerate(labels):
+        numbers = float(weights[n]), float(values[n]), float(norms[n]), float(along[n])
+        terms.append(SumTerm(label, *numbers))
     return AttentionSum(row, terms, float(np.sqrt(length)), float(np.abs(total - computed).max()))
 
 
@@ -217,8 +247,9 @@ def values_through_output(trace: Trace, attention: str) -> Float[np.ndarray, "H 
 def attention_rollout(trace: Trace, attention: str) -> Float[np.ndarray, "Q K"]:
     """Return the share of each input position in a position of a self-attention's layer, by attention rollout.
 
-    Attention rollout (Abnar and Zuidema 2020) is a rule of thumb: heads averaged, A' = A / 2 + I / 2 for the residual,
-    multiplied from layer 0 up. Rows sum to 1. Raises ValueError for cross-attention.
+    Attention rollout (Abnar and Zuidema 2020) is a rule of thumb: heads averaged, A' = A / 2 + I /
+    2 for the residual, multiplied from layer 0 up. Rows sum to 1. Raises ValueError for
+    cross-attention.
     """
     require_head(trace.config, attention, None)
     stack, layer, kind = attention.split(".")
@@ -226,11 +257,13 @@ def attention_rollout(trace: Trace, attention: str) -> Float[np.ndarray, "Q K"]:
         raise ValueError(
             f"rollout goes through the self-attention of one stack, and {attention} joins two; name a self"
         )
+
     length = trace.values_of(f"{attention}.pattern").shape[-1]
     rollout = np.eye(length)
     for number in range(int(layer) + 1):
         pattern = trace.values_of(f"{stack}.{number}.self.pattern").astype(np.float64)
-        # The half is a convention: how much a layer really mixes is not measured, nor what the values hold.
+        # The half is a convention: how much a layer really
+        # mixes is not measured, nor what the values hold.
         rollout = (pattern.mean(axis=0) / 2 + np.eye(length) / 2) @ rollout
     return rollout
 
@@ -239,31 +272,54 @@ def rollout_table(trace: Trace, attention: str, *, pieces: bool = False) -> Atte
     """Return the rollout word by word, or piece by piece."""
     values, allowed = attention_rollout(trace, attention), attention_mask(trace, attention)
     queries, keys = attention_axes(trace, attention)
-    return AttentionTable(attention, "rollout", None, *_label_and_merge(values, allowed, queries, keys, pieces))
+    return AttentionTable(
+        attention,
+        "rollout",
+        None,
+        *_label_and_merge(values, allowed, queries, keys, pieces),
+    )
 
 
 def reading_distances(trace: Trace, stack: str) -> list[ReadingDistances]:
     """Measure how far each self-attention of a stack ("encoder" or "decoder") reads, layer by layer."""
-    names = [name for name in attention_names(trace.config) if name.startswith(stack) and name.endswith(".self")]
     distances = []
-    for name in names:
+    for name in attention_names(trace.config):
+        if not name.startswith(stack) or not name.endswith(".self"):
+            continue
         queries, keys = attention_axes(trace, name)
-        positions = [[i for g in axis.groups if g.kind != "mark" for i in g.positions] for axis in (queries, keys)]
+        positions = _positions_of_words(queries), _positions_of_words(keys)
         without_specials = np.ix_(*positions)
         allowed = attention_mask(trace, name)[without_specials]
         steps = np.abs(np.subtract.outer(*positions)).astype(np.float64)
         pattern = trace.values_of(f"{name}.pattern").astype(np.float64)
         heads = [mean_distance(weights[without_specials] * allowed, steps) for weights in pattern]
         measured = [distance for distance in heads if distance is not None]
-        # causal queries have few keys near the start, so even weights are the yardstick and not a constant
+        # causal queries have few keys near the start, so
+        # even weights are the yardstick and not a constant
         even = mean_distance(allowed.astype(np.float64), steps)
         mean = sum(measured) / len(measured) if measured else None
         distances.append(ReadingDistances(name, heads, mean, even or 0.0))
+
     return distances
 
 
-def mean_distance(weights: Float[np.ndarray, "Q K"], distances: Float[np.ndarray, "Q K"]) -> float | None:
-    """Return the mean over rows of the distance weighted by attention; None where no row reads anything."""
+def _positions_of_words(axis: WordAxis) -> list[int]:
+    """Return the positions of all pieces but special tokens."""
+    positions: list[int] = []
+    for group in axis.groups:
+        if group.kind != "mark":
+            positions += group.positions
+    return positions
+
+
+def mean_distance(
+    weights: Float[np.ndarray, "Q K"],
+    distances: Float[np.ndarray, "Q K"],
+) -> float | None:
+    """Return the mean over rows of the distance weighted by attention.
+
+    None where no row reads anything.
+    """
     mass = weights.sum(axis=1)
     # a row that gives all its weight to special tokens has no distance
     rows = mass > 1e-9
@@ -274,9 +330,9 @@ def mean_distance(weights: Float[np.ndarray, "Q K"], distances: Float[np.ndarray
 class QueryKeyPair:
     """Query and key of one head, and their product.
 
-    `product` is q . k = cosine * query_norm * key_norm = the sum of `by_dimension`; `score` is it divided by
-    sqrt(width); `weight` is the share of the query's attention that this key gets, `rank` its rank among the keys
-    that may be read, 1 first.
+    `product` is q . k = cosine * query_norm * key_norm = the sum of `by_dimension`; `score` is it
+    divided by sqrt(width); `weight` is the share of the query's attention that this key gets,
+    `rank` its rank among the keys that may be read, 1 first.
     """
 
     attention: str
@@ -305,11 +361,18 @@ class QueryKeyPair:
         return [(d, value) for d, value in order[:count] if sign * value > 0.0]
 
 
-def take_product_apart(trace: Trace, attention: str, head: int, query: str, key: str) -> QueryKeyPair:
-    """Take apart the product of one word's query and another's key; of a word of several pieces the first is taken.
+def take_product_apart(
+    trace: Trace,
+    attention: str,
+    head: int,
+    query: str,
+    key: str,
+) -> QueryKeyPair:
+    """Take apart the product of one word's query and another's key.
 
-    A note says so. A word is also found by one of its pieces as it stands in the vocabulary. Raises ValueError for an
-    unknown word, head or attention, and for a key that the query may not read.
+    Of a word of several pieces the first is taken. A note says so. A word is also found by one of
+    its pieces as it stands in the vocabulary. Raises ValueError for an unknown word, head or
+    attention, and for a key that the query may not read.
     """
     require_head(trace.config, attention, head)
     queries, keys = attention_axes(trace, attention)
@@ -318,6 +381,7 @@ def take_product_apart(trace: Trace, attention: str, head: int, query: str, key:
     readable = attention_mask(trace, attention)[row]
     if not readable[column]:
         raise ValueError(f"{query!r} may not read {key!r}: it stands later, and the decoder reads no future")
+
     q, k = (trace.values_of(f"{attention}.{name}")[head].astype(np.float64) for name in ("q", "k"))
     by_dimension = q[row] * k[column]
     product = float(q[row] @ k[column])
@@ -353,6 +417,7 @@ def _position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
     # a word that is spelled like a piece is taken as the word
     if any(word in axis.pieces and word not in labels for word, _ in label_and_occurrence(name)):
         return find_label(axis.pieces, name), ""
+
     group = axis.groups[axis.find(name)]
     if len(group.positions) == 1:
         return group.positions[0], ""

@@ -1,7 +1,8 @@
 """Importance of heads: what silencing a head costs, how steep the loss is in it, and the loss with few heads left.
 
-xi_h is a factor on the output of head h: 1 is the model as it is, 0 silences the head. Ablation and the expected
-gradient follow Michel et al. 2019 ("Are sixteen heads really better than one?"), sections 2 and 4.1.
+xi_h is a factor on the output of head h: 1 is the model as it is, 0 silences the head. Ablation and
+the expected gradient follow Michel et al. 2019 ("Are sixteen heads really better than one?"),
+sections 2 and 4.1.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,10 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True)
 class LossChange:
-    """Change of the loss when a head is silenced, in nats a target piece; its standard error is over sentences."""
+    """Change of the loss when a head is silenced, in nats a target piece.
+
+    Its standard error is over sentences.
+    """
 
     value: float
     error: float
@@ -55,12 +59,22 @@ class ScoreCurve:
 def attention_kinds(config: ModelConfig) -> dict[str, list[str]]:
     """Group the attentions into encoder and decoder self-attention, and cross-attention from target to source."""
     names = attention_names(config)
-    patterns = {"encoder": "encoder.*.self", "decoder": "decoder.*.self", "cross": "decoder.*.cross"}
-    return {kind: [name for name in names if fnmatchcase(name, pattern)] for kind, pattern in patterns.items()}
+    patterns = {
+        "encoder": "encoder.*.self",
+        "decoder": "decoder.*.self",
+        "cross": "decoder.*.cross",
+    }
+    kinds = {}
+    for kind, pattern in patterns.items():
+        kinds[kind] = [name for name in names if fnmatchcase(name, pattern)]
+    return kinds
 
 
 def list_heads(config: ModelConfig, among: str = "all") -> list[Head]:
-    """List every head in the order of the attentions, or the heads of one kind; ValueError for an unknown kind."""
+    """List every head in the order of the attentions, or the heads of one kind.
+
+    Raises ValueError for an unknown kind.
+    """
     choices = {"all": attention_names(config), **attention_kinds(config)}
     if among not in choices:
         raise ValueError(f"{among!r} is no kind of heads; choose one of {', '.join(choices)}")
@@ -75,8 +89,8 @@ def pair_losses(
 ) -> Float[ndarray, "V N"]:
     """Return the summed loss of each pair, in nats, with the heads of each variant silent.
 
-    The target is given (teacher forcing), labels are not smoothed. `on_progress` is called after each variant of each
-    batch.
+    The target is given (teacher forcing), labels are not smoothed. `on_progress` is called after
+    each variant of each batch.
     """
     silent = [frozenset(heads) for heads in variants]
     losses = np.zeros((len(silent), len(pairs)))
@@ -86,21 +100,27 @@ def pair_losses(
             full_memory = model.encode(batch.source.ids, silence_watcher(()))
             last, memory = frozenset[Head](), full_memory
             for row, heads in zip(losses, silent, strict=True):
-                silent_in_encoder = frozenset(head for head in heads if head.attention.startswith("encoder."))
-                # the encoder runs anew only where another set of its own heads is silent
+                of_encoder = [head for head in heads if head.attention.startswith("encoder.")]
+                silent_in_encoder = frozenset(of_encoder)
+                # The encoder runs anew only where another set of its own heads is silent.
                 if silent_in_encoder != last:
-                    last = silent_in_encoder
-                    memory = (
-                        model.encode(batch.source.ids, silence_watcher(silent_in_encoder))
-                        if silent_in_encoder
-                        else full_memory
-                    )
-                row[batch.numbers] = batch_losses(model, memory, batch, silence_watcher(heads)).double().cpu().numpy()
+                    last, memory = silent_in_encoder, full_memory
+                    if silent_in_encoder:
+                        watch = silence_watcher(silent_in_encoder)
+                        memory = model.encode(batch.source.ids, watch)
+                batch_loss = batch_losses(model, memory, batch, silence_watcher(heads))
+                row[batch.numbers] = batch_loss.double().cpu().numpy()
                 on_progress()
+
     return losses
 
 
-def batch_losses(model: Transformer, memory: Memory, batch: StudyBatch, watch: Edit) -> Float[Tensor, " B"]:
+def batch_losses(
+    model: Transformer,
+    memory: Memory,
+    batch: StudyBatch,
+    watch: Edit,
+) -> Float[Tensor, " B"]:
     """Return the summed loss of each sentence of a batch, from the encoder's output `memory`."""
     logits = model.logits(model.decode(batch.target_in.ids, memory, watch=watch))
     # Padding costs 0 here, so the sum over positions is the sum over pieces.
@@ -115,20 +135,25 @@ def silence_watcher(heads: Iterable[Head]) -> Edit:
     numbers_of: dict[str, list[int]] = {}
     for head in sorted(heads):
         numbers_of.setdefault(head.attention, []).append(head.number)
-    return Edit({f"{name}.head_output": silence_heads(numbers) for name, numbers in numbers_of.items()})
+    changes = {}
+    for name, numbers in numbers_of.items():
+        changes[f"{name}.head_output"] = silence_heads(numbers)
+    return Edit(changes)
 
 
 def gate_heads(xi: Mapping[str, Float[Tensor, "B H"]]) -> Edit:
     """Return the watcher that multiplies the output of each head by its factor, sentence by sentence."""
-    return Edit(
-        {
-            f"{name}.head_output": lambda z, factors=factors: z * factors[:, :, None, None]
-            for name, factors in xi.items()
-        }
-    )
+    changes = {}
+    for name, factors in xi.items():
+        changes[f"{name}.head_output"] = lambda z, f=factors: z * f[:, :, None, None]
+    return Edit(changes)
 
 
-def loss_change(base: Float[ndarray, " N"], silent: Float[ndarray, " N"], pieces: int) -> LossChange:
+def loss_change(
+    base: Float[ndarray, " N"],
+    silent: Float[ndarray, " N"],
+    pieces: int,
+) -> LossChange:
     """Return the change of the loss a piece when the loss of each pair goes from `base` to `silent`."""
     changes = silent - base
     # a paired comparison: what makes a pair hard with and without the head is not in the error
@@ -153,9 +178,8 @@ def head_gradients(
             xi = {name: ones.clone().requires_grad_() for name in names}
             watch = gate_heads(xi)
             losses = batch_losses(model, model.encode(batch.source.ids, watch), batch, watch)
-            batch_gradients = torch.autograd.grad(
-                (losses / batch.target_out.not_padding.sum(dim=1)).sum(), list(xi.values())
-            )
+            mean_loss = (losses / batch.target_out.not_padding.sum(dim=1)).sum()
+            batch_gradients = torch.autograd.grad(mean_loss, list(xi.values()))
             gradients[batch.numbers] = torch.cat(batch_gradients, dim=1).double().cpu().numpy()
             on_progress()
     return gradients
@@ -186,8 +210,13 @@ def normalise_by_attention(importance: Float[ndarray, " M"], heads: int) -> Floa
     return (rows / np.where(lengths > 0.0, lengths, 1.0)).ravel()
 
 
-def spearman_correlation(a: Sequence[float] | Float[ndarray, " N"], b: Sequence[float] | Float[ndarray, " N"]) -> float:
-    """Return the correlation of ranks; equal values share their mean rank. NaN where all values are equal.
+def spearman_correlation(
+    a: Sequence[float] | Float[ndarray, " N"],
+    b: Sequence[float] | Float[ndarray, " N"],
+) -> float:
+    """Return the correlation of ranks.
+
+    Equal values share their mean rank. NaN where all values are equal.
 
     >>> round(spearman_correlation([1, 2, 3, 4], [10, 20, 40, 30]), 3)
     0.8
@@ -211,30 +240,35 @@ def kept_counts(heads: int, points: int) -> list[int]:
     >>> kept_counts(48, 6)
     [48, 38, 29, 19, 10, 0]
     """
-    # rounding may give a number twice
-    return list(dict.fromkeys(round(count) for count in np.linspace(heads, 0, max(2, min(points, heads + 1)))))
+    points = max(2, min(points, heads + 1))
+    # Rounding may give a number twice.
+    return list(dict.fromkeys(map(round, np.linspace(heads, 0, points).tolist())))
 
 
 def head_orders(heads: Sequence[Head], by: Mapping[str, Sequence[float]]) -> dict[str, list[Head]]:
     """Order the heads, the first to be kept longest: by each importance, and in a random order to compare with."""
-    orders = {
-        name: [head for _, head in sorted(zip(values, heads, strict=True), key=lambda row: -row[0])]
-        for name, values in by.items()
-    }
-    return {**orders, "random 1": [heads[i] for i in np.random.default_rng(1).permutation(len(heads))]}
+    orders: dict[str, list[Head]] = {}
+    for name, values in by.items():
+        largest_first = sorted(range(len(heads)), key=lambda n: -values[n])
+        orders[name] = [heads[n] for n in largest_first]
+    shuffled = np.random.default_rng(1).permutation(len(heads))
+    orders["random 1"] = [heads[n] for n in shuffled]
+    return orders
 
 
 def silence_in_weights(model: Transformer, heads: Iterable[Head]) -> Transformer:
     """Return a copy of the model in which these heads are silent: their columns of the output projection are zero.
 
-    All other weights are shared with `model`, so the copy costs little, and everything that runs a model runs it.
+    All other weights are shared with `model`, so the copy costs little, and everything that runs a
+    model runs it.
     """
     silent = list(heads)
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    weights = {head.attention: model.get_parameter(f"{head.attention}.output.weight") for head in silent}
-    for weight in weights.values():
-        # what is not in the memo is copied: only the projections that are changed
+    for attention in {head.attention for head in silent}:
+        # What is not in the memo is copied: only the projections that are changed.
+        weight = model.get_parameter(f"{attention}.output.weight")
         del shared[id(weight)]
+
     # deepcopy takes what its memo holds as copied already, so these tensors are shared
     silenced = deepcopy(model, shared)
     width = model.config.head_width

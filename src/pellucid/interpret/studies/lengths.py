@@ -1,6 +1,6 @@
 """Scores of a model on short and on long sentences, also beyond the longest that it was trained on."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import fsum
 
@@ -19,11 +19,12 @@ class MeasuredSentence:
 
 
 @dataclass(frozen=True)
-class _LengthBucket:
+class LengthBucket:
     """Scores of the sentences whose source has `first` to `last` pieces.
 
-    `loss` is in nats a target piece, the end token counted. `ratio` is characters written for each of the references;
-    `unseen` says whether the model was trained on no source as long, None where that is not known.
+    `loss` is in nats a target piece, the end token counted. `ratio` is characters written for each
+    of the references; `unseen` says whether the model was trained on no source as long, None where
+    that is not known.
     """
 
     first: int
@@ -37,7 +38,7 @@ class _LengthBucket:
 
 def bucket_by_length(
     sentences: Sequence[MeasuredSentence], chrf: Scorer, longest_seen: int | None = None
-) -> list[_LengthBucket]:
+) -> list[LengthBucket]:
     """Sort sentences into buckets that end at 4, 8, 16, ... and at the longest source seen.
 
     A bucket without sentences is left out. Raises ValueError if there is no sentence.
@@ -45,27 +46,38 @@ def bucket_by_length(
     if not sentences:
         raise ValueError("there is no sentence to measure")
     longest = max(sentence.pieces for sentence in sentences)
+
     # an edge at the longest seen keeps trained lengths and longer ones out of one bucket
     ends = sorted({*_doubling_edges(longest), longest_seen or longest, longest})
     buckets, first = [], 1
+
     for last in ends:
         members = [sentence for sentence in sentences if first <= sentence.pieces <= last]
         if members:
-            translations, references = [s.translation for s in members], [s.reference for s in members]
-            buckets.append(
-                _LengthBucket(
-                    first=first,
-                    last=last,
-                    sentences=len(members),
-                    # fsum is exact: the order of the sentences changes nothing
-                    loss=-fsum(s.log_prob for s in members) / sum(s.target_pieces for s in members),
-                    chrf=chrf(translations, references),
-                    ratio=sum(map(len, translations)) / max(sum(map(len, references)), 1),
-                    unseen=None if longest_seen is None else first > longest_seen,
-                )
-            )
+            unseen = None if longest_seen is None else first > longest_seen
+            buckets.append(_measure_bucket(members, chrf, first, last, unseen))
         first = last + 1
     return buckets
+
+
+def _measure_bucket(
+    members: Sequence[MeasuredSentence], chrf: Scorer, first: int, last: int, unseen: bool | None
+) -> LengthBucket:
+    """Return the scores of the sentences of one bucket."""
+    translations = [sentence.translation for sentence in members]
+    references = [sentence.reference for sentence in members]
+    # fsum is exact: the order of the sentences changes nothing.
+    log_prob = fsum(sentence.log_prob for sentence in members)
+    characters = sum(map(len, references))
+    return LengthBucket(
+        first=first,
+        last=last,
+        sentences=len(members),
+        loss=-log_prob / sum(sentence.target_pieces for sentence in members),
+        chrf=chrf(translations, references),
+        ratio=sum(map(len, translations)) / max(characters, 1),
+        unseen=unseen,
+    )
 
 
 def _doubling_edges(longest: int) -> list[int]:
@@ -81,15 +93,17 @@ def _doubling_edges(longest: int) -> list[int]:
 
 
 def join_lines(lines: Sequence[str], limit: int) -> list[str]:
-    """Return the lines, then lines joined by twos, by threes, up to `limit` at a time; incomplete groups are left out.
+    """Return the lines, then lines joined by twos, by threes, up to `limit` at a time.
+
+    Incomplete groups are left out.
 
     >>> join_lines(["a", "b", "c"], limit=2)
     ['a', 'b', 'c', 'a b']
     """
-    groups: Iterable[list[str]] = (
-        list(lines[start : start + count])
-        for count in range(1, limit + 1)
-        # the last start leaves room for a whole group
-        for start in range(0, len(lines) - count + 1, count)
-    )
-    return [" ".join(line.strip() for line in group) for group in groups]
+    joined = []
+    for count in range(1, limit + 1):
+        # The last start leaves room for a whole group.
+        for start in range(0, len(lines) - count + 1, count):
+            group = lines[start : start + count]
+            joined.append(" ".join(line.strip() for line in group))
+    return joined

@@ -1,7 +1,7 @@
 """Logit lens: the states of each decoder layer through the last norm and the output embedding, as if it were the last.
 
-The method comes from nostalgebraist 2020. The last layer says what the model says; earlier layers were never trained
-to be read this way, layers of a post-norm model still less.
+The method comes from nostalgebraist 2020. The last layer says what the model says; earlier layers
+were never trained to be read this way, layers of a post-norm model still less.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ class _LensPiece:
 class _LensCell:
     """Reading of one layer at one step: the likeliest pieces, and the rank of the piece that was written among all.
 
-    `divergence` is how far the model's own distribution diverges from this one, in nats; 0 after the last layer.
+    `divergence` is how far the model's own distribution diverges from this one, in nats; 0 after
+    the last layer.
     """
 
     top: list[_LensPiece]
@@ -49,7 +50,10 @@ class Lens:
 
     @property
     def settled(self) -> list[str | None]:
-        """For each step, the first place from which on the written piece is the likeliest; None if there is none."""
+        """For each step, the first place from which on the written piece is the likeliest.
+
+        None if there is none.
+        """
         settled: list[str | None] = []
         for step in range(len(self.written)):
             is_likeliest = [row[step].rank == 1 for row in self.rows]
@@ -77,8 +81,11 @@ def logit_lens(trace: Trace, count: int = 3) -> Lens:
     origin = trace.origin
     model, piece_texts = origin.bundle.model, origin.translator.tokenizer.target_pieces
     tensors = residual_tensors(model.config)
-    logits = (early_logits(model, trace.values_of(tensor)) for tensor in tensors.values())
-    log_probs = [log_probabilities(layer_logits.double()) for layer_logits in logits]
+    log_probs = []
+    for tensor in tensors.values():
+        logits = early_logits(model, trace.values_of(tensor))
+        log_probs.append(log_probabilities(logits.double()))
+
     pieces = piece_texts(range(model.config.target_vocabulary))
     rows = [_lens_row(layer, log_probs[-1], trace.target.ids, pieces, count) for layer in log_probs]
     return Lens(list(tensors), trace.inputs.pieces, piece_texts(trace.target.ids), rows)
@@ -93,7 +100,11 @@ def early_logits(model: Transformer, stream: Float[np.ndarray, "T D"]) -> torch.
 
 
 def _lens_row(
-    layer: torch.Tensor, last_layer: torch.Tensor, written: Sequence[int], pieces: list[str], count: int
+    layer: torch.Tensor,
+    last_layer: torch.Tensor,
+    written: Sequence[int],
+    pieces: list[str],
+    count: int,
 ) -> list[_LensCell]:
     """Return one row of a lens, from log-probabilities here and after the last layer, one row of them for each step."""
     cells = []
@@ -111,4 +122,5 @@ def _lens_row(
                 divergence=max(0.0, float((last_probs * (last_row - row)).nan_to_num().sum())),
             )
         )
+
     return cells

@@ -29,8 +29,8 @@ from pellucid.interpret.trace.session import Trace
 from pellucid.interpret.trace.untrusted import NoArguments
 from pellucid.store.directory import Bundle
 
-# Most pieces that the map of a file holds, with the sentence's pieces: the first of a vocabulary are its commonest
-# in most kinds of tokenizers, and 6,000 take some 100 kB.
+# Most pieces that the map of a file holds, with the sentence's pieces: the first of a vocabulary
+# are its commonest in most kinds of tokenizers, and 6,000 take some 100 kB.
 MOST_PIECES_IN_FILE = 6000
 NEIGHBOURS_SHOWN = 8  # nearest pieces that a page lists
 MOST_WORDS = 16  # most words whose cosines are shown beside each other
@@ -89,7 +89,10 @@ VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any]]]] = {
     "words": (_TableArguments, lambda trace, a: word_map(trace.origin.bundle, a.side)),
     "neighbours": (_NeighboursArguments, _answer_neighbours),
     "similar": (_SimilarArguments, lambda trace, a: cosine_table(_table_of(trace, a), a.words)),
-    "analogy": (_AnalogyArguments, lambda trace, a: _analogy_answer(_table_of(trace, a), a.question, a.expected)),
+    "analogy": (
+        _AnalogyArguments,
+        lambda trace, a: _analogy_answer(_table_of(trace, a), a.question, a.expected),
+    ),
     "masking": (NoArguments, lambda trace, a: compare_masking(trace)),
     "identity": (
         _SentenceArguments,
@@ -102,7 +105,8 @@ VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any]]]] = {
 def answers_for_file(trace: Trace) -> dict[str, Any]:
     """Return the answers that are stored with a page in a file, which has no server to ask.
 
-    There is no map of words where the table is too small for one, or where no word of the sentence has a piece.
+    There is no map of words where the table is too small for one, or where no word of the sentence
+    has a piece.
     """
     answers: dict[str, Any] = {"masking": compare_masking(trace), "heads": _answer_badges(trace)}
     with suppress(ValueError):
@@ -117,18 +121,26 @@ def _words_in_file(trace: Trace) -> list[dict[str, Any]]:
     for side in distinct_tables(bundle):
         if side == "output":
             continue  # left to a server: a third map would make the file larger by as much again
-        sentence = (
-            # one shared table serves both sides
-            [*trace.source.ids, *trace.target.ids] if len(distinct_tables(bundle)) == 1 else getattr(trace, side).ids
-        )
+        sentence = getattr(trace, side).ids
+        if len(distinct_tables(bundle)) == 1:  # one shared table serves both sides
+            sentence = [*trace.source.ids, *trace.target.ids]
         table = distinct_table(bundle, side)
         near = neighbours_by_id(table, sentence)
-        neighbour_ids = [neighbour["id"] for neighbours in near.values() for neighbour in neighbours]
-        table_map = word_map(bundle, side, MOST_PIECES_IN_FILE, [*sentence, *neighbour_ids])
-        # The words of the sentence, without the punctuation around them.
-        words = [word for text in getattr(trace, side).text.split() if (word := text.strip(".,;:!?¡¿\"'()[]"))]
-        maps.append({**table_map, "near": near, "similar": cosine_table(table, words) if words else None})
+        shown = list(sentence)
+        for neighbours in near.values():
+            shown += [neighbour["id"] for neighbour in neighbours]
+        table_map = word_map(bundle, side, MOST_PIECES_IN_FILE, shown)
+        words = _bare_words(getattr(trace, side).text)
+        similar = cosine_table(table, words) if words else None
+        maps.append({**table_map, "near": near, "similar": similar})
+
     return maps
+
+
+def _bare_words(text: str) -> list[str]:
+    """Return the words of a text without the punctuation around them."""
+    words = [word.strip(".,;:!?¡¿\"'()[]") for word in text.split()]
+    return [word for word in words if word]
 
 
 def distinct_tables(bundle: Bundle) -> dict[str, str]:
@@ -149,17 +161,24 @@ def distinct_table(bundle: Bundle, side: str) -> Embeddings:
     return embedding_table(bundle, side)
 
 
-def word_map(bundle: Bundle, side: str, most: int | None = None, with_ids: Iterable[int] = ()) -> dict[str, Any]:
+def word_map(
+    bundle: Bundle,
+    side: str,
+    most: int | None = None,
+    with_ids: Iterable[int] = (),
+) -> dict[str, Any]:
     """Return the coordinates of the pieces along the two directions in which the table varies most.
 
-    All pieces are taken into account for these directions. With `most`, only the first so many are listed, and the
-    pieces `with_ids`. Raises ValueError for a table of fewer than three rows or two columns.
+    All pieces are taken into account for these directions. With `most`, only the first so many are
+    listed, and the pieces `with_ids`. Raises ValueError for a table of fewer than three rows or two
+    columns.
     """
     table = distinct_table(bundle, side)
     count, width = table.vectors.shape
     # two points lie on a line
     if count < 3 or width < 2:
         raise ValueError(f"{count} vectors of {width} numbers make no map of two dimensions")
+
     projection = project_pca(table.vectors, 2)
     # After the projection, for the map's directions come from the whole table.
     ids = np.arange(count) if most is None or count <= most else choose_ids(count, most, with_ids)
@@ -188,16 +207,18 @@ def choose_ids(count: int, most: int, with_ids: Iterable[int]) -> np.ndarray:
 
 def neighbours_by_id(table: Embeddings, ids: Sequence[int]) -> dict[str, list[dict[str, Any]]]:
     """Return the nearest pieces to each of these, itself left out, by its id."""
-    return {
-        str(i): _neighbours_as_json(table.neighbours(table.vectors[i], NEIGHBOURS_SHOWN, without=[i]))
-        for i in dict.fromkeys(ids)
-    }
+    neighbours_of = {}
+    for i in dict.fromkeys(ids):
+        neighbours = table.neighbours(table.vectors[i], NEIGHBOURS_SHOWN, without=[i])
+        neighbours_of[str(i)] = _neighbours_as_json(neighbours)
+    return neighbours_of
 
 
 def cosine_table(table: Embeddings, texts: Sequence[str]) -> dict[str, Any]:
     """Return the cosine of each word with each, the spelling of each, and the cosine of two pieces by chance.
 
-    A word that has no piece is left out, and named in "unknown". Raises ValueError if no word is left.
+    A word that has no piece is left out, and named in "unknown". Raises ValueError if no word is
+    left.
     """
     words, unknown = [], []
     # a word that is named twice gets one column
@@ -206,6 +227,7 @@ def cosine_table(table: Embeddings, texts: Sequence[str]) -> dict[str, Any]:
             words.append(table.word(text))
         except ValueError:
             unknown.append(text)
+
     if not words:
         raise ValueError("none of these words has a piece in this vocabulary")
     return {
@@ -221,9 +243,11 @@ def cosine_table(table: Embeddings, texts: Sequence[str]) -> dict[str, Any]:
 def _analogy_answer(table: Embeddings, question: str, expected: str | None) -> dict[str, Any]:
     """Return the pieces nearest to the sums and differences of vectors, words of the question left out and included.
 
-    An expected word that has a piece of the question is not looked for, as its pieces are left out: "verdict" says so.
+    An expected word that has a piece of the question is not looked for, as its pieces are left out:
+    "verdict" says so.
     """
     terms = parse_question(question.split(), table)
+    asked = {i for term in terms for i in term.word.ids}
     expected_word = table.word(expected) if expected else None
     shared = expected_word is not None and not can_be_asked(terms, expected_word)
     analogy = solve_analogy(table, terms, None if shared else expected_word, count=NEIGHBOURS_SHOWN)
@@ -237,7 +261,7 @@ def _analogy_answer(table: Embeddings, question: str, expected: str | None) -> d
         "rank": analogy.rank,
         "rank_with_inputs": analogy.rank_with_inputs,
         # without an expected word nothing was ranked, so the candidates are counted here
-        "candidates": analogy.candidates or len(table.pieces) - len({i for term in terms for i in term.word.ids}),
+        "candidates": analogy.candidates or len(table.pieces) - len(asked),
         "by_chance": analogy.by_chance,
         "verdict": not_sought + analogy.verdict,
     }
@@ -249,10 +273,11 @@ def _word_with_pieces(word: SpelledWord) -> str:
 
 
 def _neighbours_as_json(neighbours: Sequence[Neighbour]) -> list[dict[str, Any]]:
-    return [
-        {"piece": neighbour.piece, "id": neighbour.id, "cosine": _round_significant(neighbour.cosine)}
-        for neighbour in neighbours
-    ]
+    objects = []
+    for neighbour in neighbours:
+        cosine = _round_significant(neighbour.cosine)
+        objects.append({"piece": neighbour.piece, "id": neighbour.id, "cosine": cosine})
+    return objects
 
 
 def _round_numbers(values: Float[np.ndarray, " N"]) -> list[float]:
@@ -266,10 +291,11 @@ def _round_significant(value: float) -> float:
 def compare_masking(trace: Trace) -> dict[str, Any]:
     """Compare the logits of the pieces that were read: with cached steps, with the mask, and without the mask.
 
-    Step by step with cached keys and values no mask is needed; all at once it is. The cached and the unmasked logits
-    are each compared with the masked ones. "kept" and "unmasked" are the largest difference of a logit in each row,
-    "size" the largest logit of the masked run, "parted" the rows where another piece is likeliest without the mask.
-    "products" are the query-key products of the first head of the decoder's self-attention, unscaled and unmasked.
+    Step by step with cached keys and values no mask is needed; all at once it is. The cached and
+    the unmasked logits are each compared with the masked ones. "kept" and "unmasked" are the
+    largest difference of a logit in each row, "size" the largest logit of the masked run, "parted"
+    the rows where another piece is likeliest without the mask. "products" are the query-key
+    products of the first head of the decoder's self-attention, unscaled and unmasked.
     """
     model = trace.origin.bundle.model
     device = model.output_embedding.weight.device
@@ -283,7 +309,13 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
         # one position a step: the cache knows how many came before
         steps = [model.decode(ids[None], state.memory, cache=state.cache) for ids in decoder_ids.T]
         cached = model.logits(torch.cat(steps, dim=1))[0]
+
     products = record["decoder.0.self.products"][0, 0]
+    rows = []
+    for row in products.double().tolist():
+        # A float32 holds no more than about seven digits.
+        rows.append([float(f"{product:.7g}") for product in row])
+
     return {
         "size": float(masked.abs().max()),
         "kept": (cached - masked).abs().amax(dim=-1).double().tolist(),
@@ -293,8 +325,7 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
             "section": "decoder.0.self",
             "head": 0,
             "width": model.config.head_width,
-            # a float32 holds no more than about seven digits
-            "rows": [[float(f"{product:.7g}") for product in row] for row in products.double().tolist()],
+            "rows": rows,
         },
     }
 
@@ -302,24 +333,30 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
 def cross_attention_diagonals(trace: Trace) -> dict[str, Any]:
     """Return the diagonal weight of every head of every cross-attention, in the mean over the rows that have one.
 
-    "written" counts the key of the same number as the piece that a row writes, "read" the key of the same number as the
-    piece that the row reads; either is 1 for the identity.
+    "written" counts the key of the same number as the piece that a row writes, "read" the key of
+    the same number as the piece that the row reads; either is 1 for the identity.
     """
-    names = [name for name in attention_names(trace.config) if name.endswith(".cross")]
-    patterns = {name: torch.from_numpy(trace.values_of(f"{name}.pattern").copy()).double() for name in names}
+    attentions = []
+    for name in attention_names(trace.config):
+        if not name.endswith(".cross"):
+            continue
+        pattern = torch.from_numpy(trace.values_of(f"{name}.pattern").copy()).double()
+        # Row t of a pattern reads target piece t - 1 and writes piece t.
+        written, read = mean_diagonal(pattern, 0).tolist(), mean_diagonal(pattern, -1).tolist()
+        attentions.append({"section": name, "written": written, "read": read})
+
     return {
         "source": trace.source.text,
         "target": trace.target.text,
         "pieces": [len(trace.source.pieces), len(trace.target.pieces)],
-        # row t of a pattern reads target piece t - 1 and writes piece t
-        "attentions": [
-            {"section": name, "written": mean_diagonal(p, 0).tolist(), "read": mean_diagonal(p, -1).tolist()}
-            for name, p in patterns.items()
-        ],
+        "attentions": attentions,
     }
 
 
 def mean_diagonal(pattern: Float[Tensor, "H T S"], offset: int) -> Float[Tensor, " H"]:
-    """Return the mean weight that row t has on key t + offset, over the rows with such a key; 0 where there is none."""
+    """Return the mean weight that row t has on key t + offset, over the rows with such a key.
+
+    It is 0 where there is none.
+    """
     diagonal = pattern.diagonal(offset, dim1=-2, dim2=-1)
     return diagonal.mean(dim=-1) if diagonal.shape[-1] else diagonal.sum(dim=-1)

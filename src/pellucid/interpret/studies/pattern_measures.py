@@ -30,9 +30,18 @@ class PieceFrequencies:
     common: Bool[Tensor, " V"]
 
     @classmethod
-    def from_sentences(cls, sentences: Iterable[Sequence[int]], vocabulary: int) -> "PieceFrequencies":
+    def from_sentences(
+        cls,
+        sentences: Iterable[Sequence[int]],
+        vocabulary: int,
+    ) -> "PieceFrequencies":
         """Count the pieces of these sentences, without special tokens."""
-        pieces = Counter(i for ids in sentences for i in ids if i not in (PAD, BOS, EOS))
+        pieces: Counter[int] = Counter()
+        for ids in sentences:
+            pieces.update(ids)
+        for special in (PAD, BOS, EOS):
+            pieces.pop(special, None)
+
         counts, common = torch.zeros(vocabulary), torch.zeros(vocabulary, dtype=torch.bool)
         # equally common pieces are ranked by id, so that the same text always gives the same ranks
         for rank, (i, count) in enumerate(sorted(pieces.items(), key=lambda row: (-row[1], row[0]))):
@@ -43,7 +52,10 @@ class PieceFrequencies:
 
 @dataclass(frozen=True)
 class StudyPairs:
-    """Sentence pairs as ids, the end token last; pair i stood in line `lines[i]` of the input, counted from 0."""
+    """Sentence pairs as ids, the end token last.
+
+    Pair i stood in line `lines[i]` of the input, counted from 0.
+    """
 
     sources: list[IdsAndWords]
     targets: list[IdsAndWords]
@@ -102,33 +114,58 @@ def encode_study_pairs(
     counted: Iterable[str] | None = None,
     numbers: Sequence[int] | None = None,
 ) -> StudyPairs:
-    """Encode pairs for a study; pairs with a blank side and pairs too long for the model are left out, with a note.
+    """Encode pairs for a study.
 
-    A source may have its context (`join_context`), whose pieces are of no word. Source pieces are counted in the text
-    `counted`, or else, as the target pieces are, in these pairs. `numbers` are the lines that the pairs stood in, 0
-    first, if those are others. Raises ValueError for unequal numbers of sides and if no pair is left.
+    Pairs with a blank side and pairs too long for the model are left out, with a note. A source may
+    have its context (`join_context`), whose pieces are of no word. Source pieces are counted in the
+    text `counted`, or else, as the target pieces are, in these pairs. `numbers` are the lines that
+    the pairs stood in, 0 first, if those are others. Raises ValueError for unequal numbers of sides
+    and if no pair is left.
     """
     if len(sources) != len(targets):
-        raise ValueError(f"{len(sources):,} sources and {len(targets):,} targets: each source needs its target")
-    source_ids, target_ids = encode_with_context(tokenizer, sources), tokenizer.encode_target(targets)
-    lengths = [(len(a), len(b)) for a, b in zip(source_ids, target_ids, strict=True)]
-    # an end token alone is one id
-    blank = [n for n, pair in enumerate(lengths) if min(pair) < 2]
-    long = [n for n, pair in enumerate(lengths) if min(pair) > 1 and max(pair) > config.max_positions]
-    # the order of the lines stays, so that gold alignments can be found by them
-    lines = sorted({*range(len(lengths))} - {*blank, *long})
-    notes = [
-        f"{len(skipped):,} pairs left out: {why}, the first in line {(numbers or range(len(sources)))[skipped[0]] + 1}"
-        for skipped, why in ((blank, "a side is blank"), (long, f"more than {config.max_positions} pieces"))
-        if skipped
-    ]
+        counts = f"{len(sources):,} sources and {len(targets):,} targets"
+        raise ValueError(f"{counts}: each source needs its target")
+
+    source_ids = encode_with_context(tokenizer, sources)
+    target_ids = tokenizer.encode_target(targets)
+
+    blank: list[int] = []
+    long: list[int] = []
+    lines: list[int] = []
+    for n, (source, target) in enumerate(zip(source_ids, target_ids, strict=True)):
+        if min(len(source), len(target)) < 2:  # an end token alone is one id
+            blank.append(n)
+        elif max(len(source), len(target)) > config.max_positions:
+            long.append(n)
+        else:
+            lines.append(n)
+
+    notes = []
+    line_numbers = numbers or range(len(sources))
+    too_long = f"more than {config.max_positions} pieces"
+    for skipped, why in ((blank, "a side is blank"), (long, too_long)):
+        if skipped:
+            first = line_numbers[skipped[0]] + 1
+            notes.append(f"{len(skipped):,} pairs left out: {why}, the first in line {first}")
+
     if not lines:
         raise ValueError(f"no pair to look at: {'; '.join(notes) or 'there is none'}")
-    # a list can be counted here; the text of `counted` may be larger than the memory, so it streams
-    counted_sentences = [source_ids[n] for n in lines] if counted is None else _encode_stream(tokenizer, counted)
+
+    source_sides, target_sides = [], []
+    for n in lines:
+        source_pieces = tokenizer.source_pieces(source_ids[n])
+        target_pieces = tokenizer.target_pieces(target_ids[n])
+        source_sides.append(_with_word_numbers(source_pieces, source_ids[n], sources[n]))
+        target_sides.append(_with_word_numbers(target_pieces, target_ids[n], targets[n]))
+
+    # A list can be counted here; the text of `counted`
+    # may be larger than the memory, so it streams.
+    counted_sentences = [source_ids[n] for n in lines]
+    if counted is not None:
+        counted_sentences = _encode_stream(tokenizer, counted)
     return StudyPairs(
-        [_with_word_numbers(tokenizer.source_pieces(source_ids[n]), source_ids[n], sources[n]) for n in lines],
-        [_with_word_numbers(tokenizer.target_pieces(target_ids[n]), target_ids[n], targets[n]) for n in lines],
+        source_sides,
+        target_sides,
         lines,
         [(sources[n], targets[n]) for n in lines],
         PieceFrequencies.from_sentences(counted_sentences, config.source_vocabulary),
@@ -137,7 +174,11 @@ def encode_study_pairs(
     )
 
 
-def _encode_stream(tokenizer: Tokenizer, lines: Iterable[str], block: int = 10_000) -> Iterator[list[int]]:
+def _encode_stream(
+    tokenizer: Tokenizer,
+    lines: Iterable[str],
+    block: int = 10_000,
+) -> Iterator[list[int]]:
     """Yield the ids of any number of lines, a block of them in memory at a time."""
     remaining = iter(lines)
     while block_lines := list(islice(remaining, block)):
@@ -151,7 +192,11 @@ def _with_word_numbers(pieces: list[str], ids: list[int], text: str) -> IdsAndWo
     return ids, [-1] * start + [-1 if word is None else word for word in words]
 
 
-def study_batches(pairs: StudyPairs, config: ModelConfig, device: torch.device) -> Iterator[StudyBatch]:
+def study_batches(
+    pairs: StudyPairs,
+    config: ModelConfig,
+    device: torch.device,
+) -> Iterator[StudyBatch]:
     """Yield all pairs in batches; pairs of like length are together."""
     for numbers in batch_numbers(_pair_lengths(pairs), config):
         yield make_study_batch(pairs, numbers, device)
@@ -163,8 +208,11 @@ def count_batches(pairs: StudyPairs, config: ModelConfig) -> int:
 
 
 def _pair_lengths(pairs: StudyPairs) -> dict[int, int]:
-    sides = zip(pairs.sources, pairs.targets, strict=True)
-    return {n: max(len(source), len(target)) for n, ((source, _), (target, _)) in enumerate(sides)}
+    lengths = {}
+    for n, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
+        source_ids, target_ids = source[0], target[0]
+        lengths[n] = max(len(source_ids), len(target_ids))
+    return lengths
 
 
 def batch_numbers(lengths: Mapping[int, int], config: ModelConfig) -> Iterator[list[int]]:
@@ -178,7 +226,11 @@ def batch_numbers(lengths: Mapping[int, int], config: ModelConfig) -> Iterator[l
 def make_study_batch(pairs: StudyPairs, numbers: list[int], device: torch.device) -> StudyBatch:
     """Put these pairs into one rectangle for each side."""
     # teacher forcing: the decoder reads the target one position late
-    decoder_inputs = [([BOS, *ids[:-1]], [-1, *words[:-1]]) for ids, words in (pairs.targets[n] for n in numbers)]
+    decoder_inputs = []
+    for n in numbers:
+        ids, words = pairs.targets[n]
+        decoder_inputs.append(([BOS, *ids[:-1]], [-1, *words[:-1]]))
+
     return StudyBatch(
         numbers,
         _make_batch_side([pairs.sources[n] for n in numbers], 0, pairs.of_sources, device),
@@ -194,7 +246,12 @@ def _make_batch_side(
     """Make one side of a batch, whose first position is numbered `first`."""
     ids = pad_sentences([ids for ids, _ in rows], device)
     positions = torch.arange(first, first + ids.shape[1], device=device)
-    return BatchSide(ids, pad_sentences([words for _, words in rows], device, -1), positions, commonness)
+    return BatchSide(
+        ids,
+        pad_sentences([words for _, words in rows], device, -1),
+        positions,
+        commonness,
+    )
 
 
 def spread_evenly(lines: Sequence[str], limit: int) -> list[int]:
@@ -224,8 +281,10 @@ class QueryView:
     def of_words(cls, queries: BatchSide, keys: BatchSide, causal: bool) -> "QueryView":
         """Return the view word by word, for a pattern that `merge_to_words` made."""
         # a word whose pieces all begin in another word has no column of its own and does not count
-        q, k = (_piece_word_matrix(side.words).any(dim=1) for side in (queries, keys))
-        q_positions, k_positions = (torch.arange(words.shape[1], device=words.device) for words in (q, k))
+        q = _piece_word_matrix(queries.words).any(dim=1)
+        k = _piece_word_matrix(keys.words).any(dim=1)
+        q_positions = torch.arange(q.shape[1], device=q.device)
+        k_positions = torch.arange(k.shape[1], device=k.device)
         return cls.of_keys(q, k, q_positions, k_positions, causal)
 
     @classmethod
@@ -237,7 +296,10 @@ class QueryView:
         k_positions: Int[Tensor, " K"],
         causal: bool,
     ) -> "QueryView":
-        """Return the view of these queries and keys; if `causal`, of keys that do not come after the query."""
+        """Return the view of these queries and keys.
+
+        If `causal`, only of keys that do not come after the query.
+        """
         choices = queries[:, :, None] & keys[:, None, :]
         if causal:
             choices = choices & (k_positions[None, None, :] <= q_positions[None, :, None])
@@ -268,14 +330,23 @@ class MeasureSums:
         return [None] * heads if not count else [float(total) / count for total in self.totals[name]]
 
     def add_attention(
-        self, pattern: Float[Tensor, "B H Q K"], queries: BatchSide, keys: BatchSide, causal: bool = False
+        self,
+        pattern: Float[Tensor, "B H Q K"],
+        queries: BatchSide,
+        keys: BatchSide,
+        causal: bool = False,
     ) -> None:
         """Add everything that is measured in one attention of one batch."""
         masks = queries.not_special, keys.not_special  # a query may choose every piece it may read
         view = QueryView.of_keys(*masks, queries.positions, keys.positions, causal)
-        # confidence is the largest weight, entropy in nats over all keys, sink the share of the special tokens
+        # confidence is the largest weight, entropy in nats
+        # over all keys, sink the share of the special tokens
         marks = keys.not_padding & ~keys.not_special
-        self.add("confidence", pattern.masked_fill(~view.choices[:, None], 0.0).amax(dim=-1), view.queries)
+        self.add(
+            "confidence",
+            pattern.masked_fill(~view.choices[:, None], 0.0).amax(dim=-1),
+            view.queries,
+        )
         self.add("entropy", -torch.special.xlogy(pattern, pattern).sum(dim=-1), view.queries)
         self.add("sink", (pattern * marks[:, None, None, :]).sum(dim=-1), view.queries)
         self._add_offsets(pattern, view, "pieces")
@@ -288,17 +359,24 @@ class MeasureSums:
 
         Only queries that have a key there and another key to choose are counted.
         """
-        offsets, most_read = view.k_positions[None, :] - view.q_positions[:, None], view.most_read(pattern)
+        offsets = view.k_positions[None, :] - view.q_positions[:, None]
+        most_read = view.most_read(pattern)
         has_choice = view.queries & (view.choices.sum(dim=-1) > 1)
         for d in OFFSETS:
             at_d = view.choices & (offsets == d)
             self.add(f"{name}{d:+d}", _look_up(at_d, most_read), has_choice & at_d.any(dim=-1))
 
-    def _add_rarity(self, pattern: Float[Tensor, "B H Q K"], view: QueryView, keys: BatchSide) -> None:
+    def _add_rarity(
+        self,
+        pattern: Float[Tensor, "B H Q K"],
+        view: QueryView,
+        keys: BatchSide,
+    ) -> None:
         """Add the share of queries whose largest weight is on the rarest piece, and on one of the two rarest.
 
-        Counted are queries that may choose among several pieces, if the rarest one is outside the commonest. Pieces
-        that are equally rare are all of them the rarest. `chance` is what a head would reach that chose at random.
+        Counted are queries that may choose among several pieces, if the rarest one is outside the
+        commonest. Pieces that are equally rare are all of them the rarest. `chance` is what a head
+        would reach that chose at random.
         """
         counts = keys.commonness.counts.to(pattern.device)[keys.ids]
         common = keys.commonness.common.to(pattern.device)[keys.ids]
@@ -307,10 +385,12 @@ class MeasureSums:
         rarest = view.choices & (choice_counts == lowest)
         second_lowest = choice_counts.masked_fill(rarest, torch.inf).amin(dim=-1, keepdim=True)
         one_rarest = rarest.sum(dim=-1, keepdim=True) == 1
+
         # several pieces that tie for the rarest already are two or more
         two_rarest = rarest | (view.choices & one_rarest & (choice_counts == second_lowest))
         queries = view.queries & (view.choices.sum(dim=-1) > 1) & (rarest & ~common[:, None, :]).any(dim=-1)
         choices, most_read = view.choices.sum(dim=-1).clamp(min=1), view.most_read(pattern)
+
         for name, targets in (("rarest", rarest), ("two_rarest", two_rarest)):
             self.add(name, _look_up(targets, most_read), queries)
             p = targets.sum(dim=-1) / choices
@@ -320,7 +400,10 @@ class MeasureSums:
             self.add(f"{name}_variance", variance[:, None, None], queries.any(dim=1, keepdim=True))
 
     def standard_error(self, name: str) -> float | None:
-        """Return the standard error of a share that is reached by chance; None where nothing was counted."""
+        """Return the standard error of a share that is reached by chance.
+
+        None where nothing was counted.
+        """
         count = self.counts.get(f"{name}_variance", 0.0)
         return (float(self.totals[f"{name}_variance"][0]) / count / count) ** 0.5 if count else None
 
@@ -342,7 +425,11 @@ def merge_to_words(
     """Return the weight of each word for each word: summed over the pieces read, averaged over the pieces that read."""
     of_q, of_k = (_piece_word_matrix(words).to(pattern.dtype) for words in (q_words, k_words))
     weights_of_words = torch.einsum("bhqk,bkw->bhqw", pattern, of_k)
-    return torch.einsum("bhqw,bqu->bhuw", weights_of_words, of_q / of_q.sum(dim=1, keepdim=True).clamp(min=1.0))
+    return torch.einsum(
+        "bhqw,bqu->bhuw",
+        weights_of_words,
+        of_q / of_q.sum(dim=1, keepdim=True).clamp(min=1.0),
+    )
 
 
 def pattern_similarities(
@@ -350,8 +437,8 @@ def pattern_similarities(
 ) -> Float[Tensor, "N N"]:
     """Return, for all heads of attentions that read the same, the sum over queries of sum_k sqrt(p_k q_k).
 
-    Divided by the queries this is the mean Bhattacharyya coefficient (1943): 1 for heads that read alike, 0 for heads
-    that never read the same piece.
+    Divided by the queries this is the mean Bhattacharyya coefficient (1943): 1 for heads that read
+    alike, 0 for heads that never read the same piece.
     """
     by_head = torch.cat([pattern.transpose(0, 1) for pattern in patterns])
     roots = by_head.clamp(min=0.0).sqrt().masked_fill(~queries[None, :, :, None], 0.0).flatten(1)

@@ -1,7 +1,7 @@
 """Vectors of positions: the table of a model, its wavelengths, the similarity of positions, and a table that is wrong.
 
-The wrong one is code that circulates, in which i counts dimensions (0, 2, 4, ...) and is doubled once more in the
-exponent: 10000^(2i / d_model) instead of 10000^(i / d_model).
+The wrong one is code that circulates, in which i counts dimensions (0, 2, 4, ...) and is doubled
+once more in the exponent: 10000^(2i / d_model) instead of 10000^(i / d_model).
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,10 @@ CONSTANT = 0.01  # a dimension whose values differ by less, over the positions l
 
 @dataclass(frozen=True)
 class PositionTable:
-    """Vectors that positions are given; `kind` is the setting of the model, `trained` whether they were learned."""
+    """Vectors that positions are given.
+
+    `kind` is the setting of the model, `trained` whether they were learned.
+    """
 
     kind: str
     values: Float[np.ndarray, "P D"]
@@ -38,7 +41,10 @@ class PositionTable:
 
     @property
     def first_rise(self) -> int | None:
-        """The distance at which a mean cosine exceeds the one at the distance before; None if it only falls."""
+        """The distance at which a mean cosine exceeds the one at the distance before.
+
+        None if it only falls.
+        """
         # rounding must not look like a rise
         rises = np.nonzero(np.diff(self.by_distance()) > 1e-9)[0]
         return int(rises[0]) + 1 if len(rises) else None
@@ -75,13 +81,19 @@ def position_vectors(model: Transformer, positions: int, side: str = "source") -
     limit = model.config.max_positions
     if not 1 <= positions <= limit:
         raise ValueError(f"{positions:,} positions were asked for, this model has 1 to {limit:,}")
+
     module = getattr(model, f"{side}_positions")
     if isinstance(module, Rotary):
         # rotary angles are never added to a vector; their sines stand for the position here
         pairs = np.stack([_as_numpy(module.sine[:positions]), _as_numpy(module.cosine[:positions])], axis=-1)
         return PositionTable("rotary", pairs.reshape(positions, -1), trained=False)
+
     if isinstance(module, Sinusoidal | Learned):
-        return PositionTable(model.config.positions, _as_numpy(module.table[:positions]), isinstance(module, Learned))
+        return PositionTable(
+            model.config.positions,
+            _as_numpy(module.table[:positions]),
+            isinstance(module, Learned),
+        )
     if adds_bias(model.config.positions):
         raise ValueError(
             f"positions are {model.config.positions!r}: they have no vectors, they add numbers to the scores of "
@@ -116,6 +128,7 @@ def compare_with_wrong_table(d_model: int, position: int = 3, positions: int = 5
     wrong, right = doubled_exponent_table(rows, d_model), paper_table(rows, d_model)
     differences = np.abs(wrong[position] - right[position])
     different = np.nonzero(differences > 1e-6)[0]
+
     # the very first pair, exponent 0, is right in both tables
     first = int(different[0]) if len(different) else 0
     # a dimension that hardly moves over all positions tells them apart badly

@@ -14,12 +14,19 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from pellucid.interpret.studies.attention_tables import attention_mask, values_through_output
-from pellucid.interpret.studies.word_axes import PieceGroup, WordAxis, attention_axes, merge_words, readable_words
+from pellucid.interpret.studies.word_axes import (
+    PieceGroup,
+    WordAxis,
+    attention_axes,
+    merge_words,
+    readable_words,
+)
 from pellucid.interpret.trace.edits import attention_names
 from pellucid.interpret.trace.session import Trace
 from pellucid.model import ModelConfig
 
-KINDS = ("weights", "norms")  # attention weights; or weight times |v W_O| (Kobayashi et al. 2020), as shares
+# Attention weights; or weight times |v W_O| (Kobayashi et al. 2020), as shares.
+KINDS = ("weights", "norms")
 
 PLACES = {
     "encoder": "self-attention of the encoder",
@@ -35,8 +42,8 @@ TraceFor = Callable[..., Trace]  # traces a sentence, with a `target` and tensor
 class Probe:
     """Wish for one sentence.
 
-    Either `word` should read each rank of `order` more than the next, every word of a rank; or each word of `differ`
-    should read most another word.
+    Either `word` should read each rank of `order` more than the next, every word of a rank; or each
+    word of `differ` should read most another word.
     """
 
     name: str
@@ -65,8 +72,9 @@ class Probe:
 class ProbedHead:
     """Result of one head: whether it does as wished, by how much, and the share of each word for each reader.
 
-    `margin` is the smallest difference between a word and one of the next rank; of `differ` the mean distance between
-    two readers' rows, half the sum of absolute differences. It is above 0 where an order is as wished.
+    `margin` is the smallest difference between a word and one of the next rank; of `differ` the
+    mean distance between two readers' rows, half the sum of absolute differences. It is above 0
+    where an order is as wished.
     """
 
     attention: str
@@ -78,7 +86,10 @@ class ProbedHead:
 
 @dataclass(frozen=True)
 class JudgedHeads:
-    """All heads, by weights or by norms; `mean` is the mean of their shares, judged like one head."""
+    """All heads, by weights or by norms.
+
+    `mean` is the mean of their shares, judged like one head.
+    """
 
     kind: str
     heads: list[ProbedHead]
@@ -134,38 +145,44 @@ class ProbeResult:
         total = len(weights.heads)
         does = "this model does" if weights.mean.wished else "this model does not"
         more = "more than chance explains" if self.beyond_chance else "no more than chance explains"
-        by_norms = (
-            ""
-            if norms.mean.wished == weights.mean.wished
-            else (f"; by norms it {'does' if norms.mean.wished else 'does not'}")
-        )
-        return (
-            f"{does} in the mean of all heads{by_norms}; {weights.count} of {total} heads do, "
-            f"{self.chance * total:.1f} would by chance: {more}"
-        )
+        by_norms = ""
+        if norms.mean.wished != weights.mean.wished:
+            by_norms = f"; by norms it {'does' if norms.mean.wished else 'does not'}"
+        heads = f"{weights.count} of {total} heads do, {self.chance * total:.1f} would by chance"
+        return f"{does} in the mean of all heads{by_norms}; {heads}: {more}"
 
 
 def read_gallery() -> list[Probe]:
     """Read the probes that come with this package."""
     probes = []
-    for table in tomllib.loads(Path(__file__).with_name("probes.toml").read_text(encoding="utf-8"))["probe"]:
-        lists = {key: tuple(table.get(key, ())) for key in ("differ", "article")}
-        # A rank of one word stands without brackets.
-        order = tuple((rank,) if isinstance(rank, str) else tuple(rank) for rank in table.get("order", ()))
-        probes.append(Probe(**{**table, **lists, "order": order}))
+    text = Path(__file__).with_name("probes.toml").read_text(encoding="utf-8")
+    for table in tomllib.loads(text)["probe"]:
+        order = []
+        for rank in table.get("order", ()):
+            # A rank of one word stands without brackets.
+            order.append((rank,) if isinstance(rank, str) else tuple(rank))
+        differ, article = tuple(table.get("differ", ())), tuple(table.get("article", ()))
+        lists = {"order": tuple(order), "differ": differ, "article": article}
+        probes.append(Probe(**{**table, **lists}))
     return probes
 
 
 def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeResult:
     """Run a probe on the heads of a model.
 
-    Raises ValueError, naming the probe, for a sentence that is too long for the model, and for a word that has no piece
-    of its own.
+    Raises ValueError, naming the probe, for a sentence that is too long for the model, and for a
+    word that has no piece of its own.
     """
-    stack, kind = ("decoder", "cross") if probe.where == "cross" else (probe.where, "self")
-    names = [name for name in attention_names(config) if name.startswith(stack) and name.endswith(kind)]
+    stack, kind = (probe.where, "self")
+    if probe.where == "cross":
+        stack, kind = ("decoder", "cross")
+    names = []
+    for name in attention_names(config):
+        if name.startswith(stack) and name.endswith(kind):
+            names.append(name)
+
     try:
-        # only these tensors: a trace of a large model is much larger whole
+        # Only these tensors: a trace of a large model is much larger whole.
         trace = make_trace(
             probe.sentence,
             target=probe.target,
@@ -175,33 +192,46 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
 
         queries, keys = attention_axes(trace, names[0])
         readers = [queries.find(word) for word in probe.readers]
-        ranks = [[keys.find(word) for word in rank] for rank in probe.order]
+        ranks: list[list[int]] = []
+        for rank in probe.order:
+            ranks.append([keys.find(word) for word in rank])
     except ValueError as error:
         raise ValueError(f"probe {probe.name!r}: {error}") from None
+
     readable = readable_words(attention_mask(trace, names[0]), queries, keys)[readers]
     ordered = [n for rank in ranks for n in rank]
-    if unreadable := [n for n in ordered if not readable[:, n].all()]:
-        raise ValueError(
-            f"probe {probe.name!r}: {probe.word!r} cannot read {keys.groups[unreadable[0]].label!r}, which stands later"
-        )
-    # readers that differ are compared by the words they read most: a head may well rest on a full stop
+    for n in ordered:
+        if not readable[:, n].all():
+            later = f"cannot read {keys.groups[n].label!r}, which stands later"
+            raise ValueError(f"probe {probe.name!r}: {probe.word!r} {later}")
+
+    # Readers that differ are compared by the words they
+    # read most: a head may well rest on a full stop.
     words = [n for n, group in enumerate(keys.groups) if group.kind == "word"]
-    rows = {kind: _reading_shares(trace, names, kind, queries, keys, readers) for kind in KINDS}
-    judged = [judge_heads(kind, shares, ranks, words) for kind, shares in rows.items()]
+    judged = []
+    for kind in KINDS:
+        shares = _reading_shares(trace, names, kind, queries, keys, readers)
+        judged.append(judge_heads(kind, shares, ranks, words))
+
     sizes = np.array([len(group.positions) for group in keys.groups])
     return ProbeResult(
         probe,
-        [queries.groups[n].label for n in readers],
-        [group.label for group in keys.groups],
-        ranks,
-        judged,
-        chance_of_wish(sizes, ranks, words, len(readers), readable),
-        _word_notes([queries.groups[n] for n in readers] + [keys.groups[n] for n in ordered]),
+        readers=[queries.groups[n].label for n in readers],
+        words=[group.label for group in keys.groups],
+        ranks=ranks,
+        judged=judged,
+        chance=chance_of_wish(sizes, ranks, words, len(readers), readable),
+        notes=_word_notes([queries.groups[n] for n in readers] + [keys.groups[n] for n in ordered]),
     )
 
 
 def _reading_shares(
-    trace: Trace, names: Sequence[str], kind: str, queries: WordAxis, keys: WordAxis, readers: Sequence[int]
+    trace: Trace,
+    names: Sequence[str],
+    kind: str,
+    queries: WordAxis,
+    keys: WordAxis,
+    readers: Sequence[int],
 ) -> dict[str, Float[np.ndarray, "H R W"]]:
     """Return for each attention the share of each word for these readers, by every head."""
     shares = {}
@@ -218,28 +248,37 @@ def _reading_shares(
 
 
 def judge_heads(
-    kind: str, rows: Mapping[str, Float[np.ndarray, "H R W"]], ranks: Sequence[Sequence[int]], words: Sequence[int]
+    kind: str,
+    rows: Mapping[str, Float[np.ndarray, "H R W"]],
+    ranks: Sequence[Sequence[int]],
+    words: Sequence[int],
 ) -> JudgedHeads:
     """Judge every head of these attentions, and their mean."""
-    heads = [
-        _judge_head(name, number, shares, ranks, words)
-        for name, shares_of_heads in rows.items()
-        for number, shares in enumerate(shares_of_heads)
-    ]
+    heads = []
+    for name, shares_of_heads in rows.items():
+        for number, shares in enumerate(shares_of_heads):
+            heads.append(_judge_head(name, number, shares, ranks, words))
     mean = np.concatenate(list(rows.values())).mean(axis=0)
     return JudgedHeads(kind, heads, _judge_head("mean of all heads", -1, mean, ranks, words))
 
 
 def _judge_head(
-    attention: str, number: int, shares: Float[np.ndarray, "R W"], ranks: Sequence[Sequence[int]], words: Sequence[int]
+    attention: str,
+    number: int,
+    shares: Float[np.ndarray, "R W"],
+    ranks: Sequence[Sequence[int]],
+    words: Sequence[int],
 ) -> ProbedHead:
     wished = bool(does_as_wished(shares[None], ranks, words)[0])
     if ranks:
         [row] = shares
-        margin = min(float(row[more] - row[less]) for a, b in pairwise(ranks) for more in a for less in b)
+        margin = min(float(row[a].min() - row[b].max()) for a, b in pairwise(ranks))
     else:
-        pairs = [(a, b) for a in range(len(shares)) for b in range(a)]
-        margin = float(np.mean([np.abs(shares[a] - shares[b]).sum() / 2 for a, b in pairs]))
+        distances = []
+        for a in range(len(shares)):
+            for b in range(a):
+                distances.append(np.abs(shares[a] - shares[b]).sum() / 2)
+        margin = float(np.mean(distances))
     return ProbedHead(attention, number, wished, margin, shares.tolist())
 
 
@@ -268,17 +307,21 @@ def chance_of_wish(
 ) -> float:
     """Return how often weights drawn evenly (every way to share 1 among the pieces is as likely) would be as wished.
 
-    Exact where the words that count have the same number of pieces: among words alike, every order is as likely as
-    another.
+    Exact where the words that count have the same number of pieces: among words alike, every order
+    is as likely as another.
     """
-    compared = [n for rank in ranks for n in rank] or [n for n in words if readable[:, n].any()]
-    # a word of several pieces is read by chance more than one of a single piece: its pieces are added up
+    compared = [n for rank in ranks for n in rank]
+    if not ranks:
+        compared = [n for n in words if readable[:, n].any()]
+    # a word of several pieces is read by chance more
+    # than one of a single piece: its pieces are added up
     if len(set(sizes[compared])) == 1 and readable[:, compared].all():
         if ranks:
             return prod(factorial(len(rank)) for rank in ranks) / factorial(len(compared))
         return prod((len(compared) - n) / len(compared) for n in range(readers))
-    # Evenly drawn shares are exponential numbers divided by their sum; the number of several pieces is a gamma number.
-    # One fixed seed: a probe has the same chance every time.
+
+    # Evenly drawn shares are exponential numbers divided by their sum; the number of several pieces
+    # is a gamma number. One fixed seed: a probe has the same chance every time.
     generator = np.random.default_rng(1)
     shares = generator.gamma(sizes, size=(DRAWS, readers, len(sizes))) * readable
     return float(does_as_wished(shares, ranks, words).mean())

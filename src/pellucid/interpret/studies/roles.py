@@ -18,7 +18,8 @@ from pellucid.store.directory import WEIGHTS, Bundle
 POSITIONAL = 0.90  # share of largest weights at one offset that makes a head positional (Voita et al. 2019, 4.1)
 FEWEST = 30  # fewest queries, or instances of a relation, from which a head gets a badge
 ABOVE = 0.10  # absolute lead over the best fixed offset from which a head is said to align
-# Share of queries on one of the two rarest pieces, and lead over chance, from which a head reads rare words.
+# Share of queries on one of the two rarest pieces, and
+# lead over chance, from which a head reads rare words.
 RARE, ABOVE_CHANCE = 0.5, 0.2
 
 RULES = {
@@ -56,7 +57,10 @@ def positional_badges(by_unit: Mapping[str, Mapping[int, QueryShare]]) -> list[B
     """
     badges: dict[int, Badge] = {}
     for unit, offsets in by_unit.items():
-        shares = {d: share.value for d, share in offsets.items() if share.value is not None and share.queries >= FEWEST}
+        shares: dict[int, float] = {}
+        for d, share in offsets.items():
+            if share.value is not None and share.queries >= FEWEST:
+                shares[d] = share.value
         if not shares:
             continue
         # of equal shares the nearest offset
@@ -88,6 +92,7 @@ def rare_word_badges(
     # where sentences are few, three standard errors ask for more than the fixed lead
     if two_rarest.value < RARE or two_rarest.value < chance + max(ABOVE_CHANCE, 3 * error):
         return []
+
     says = (
         f"{two_rarest.value:.0%} of its largest weights are on one of the two rarest pieces, "
         f"{rarest.value or 0:.0%} on the rarest; by chance {chance:.0%} would be on the two"
@@ -101,6 +106,7 @@ def relation_badges(relation: "FollowedRelation", head: int) -> list[Badge]:
     # a head that always reads one offset hits many words; that alone earns no badge
     if relation.instances < FEWEST or share < baseline + ABOVE:
         return []
+
     says = (
         f"{relation.relation}: hit in {share:.0%} of {relation.instances:,}; "
         f"always reading {_describe_offset(relation.offset)} hits {baseline:.0%}"
@@ -112,8 +118,8 @@ def relation_badges(relation: "FollowedRelation", head: int) -> list[Badge]:
 class FollowedRelation:
     """Frequency with which each head of an attention reads the word that a relation leads to.
 
-    `shares` are of the instances, one for each head; `baseline` is what always reading the word `offset` places on
-    would reach, with the best offset there is.
+    `shares` are of the instances, one for each head; `baseline` is what always reading the word
+    `offset` places on would reach, with the best offset there is.
     """
 
     relation: str
@@ -132,7 +138,12 @@ class RelationCounts:
         self.instances: Counter[str] = Counter()
         self.apart: dict[str, Counter[int]] = {}
 
-    def add(self, name: str, most_read: Int[Tensor, "H W"], right_words: Mapping[int, Sequence[int]]) -> None:
+    def add(
+        self,
+        name: str,
+        most_read: Int[Tensor, "H W"],
+        right_words: Mapping[int, Sequence[int]],
+    ) -> None:
         """Count a sentence: `most_read` is the word that each word reads most."""
         distances = self.apart.setdefault(name, Counter())
         for reader, targets in right_words.items():
@@ -149,7 +160,12 @@ class RelationCounts:
         # of equally good offsets the nearest, and of those the one to the right
         offset, baseline_hits = max(self.apart[relation].items(), key=lambda row: (row[1], -abs(row[0]), row[0]))
         return FollowedRelation(
-            relation, attention, (self.hits[relation] / count).tolist(), baseline_hits / count, offset, count
+            relation,
+            attention,
+            (self.hits[relation] / count).tolist(),
+            baseline_hits / count,
+            offset,
+            count,
         )
 
 
@@ -191,8 +207,8 @@ def badges_path(bundle: Bundle) -> Path:
 def read_badges(bundle: Bundle) -> dict[str, Any]:
     """Read the badges of a model, trusting nothing in the file.
 
-    Raises ValueError, saying how to make the file, where there is none, where it belongs to another model, or where it
-    holds anything else than badges of these heads.
+    Raises ValueError, saying how to make the file, where there is none, where it belongs to another
+    model, or where it holds anything else than badges of these heads.
     """
     path = badges_path(bundle)
     command = f"pellucid inspect heads {bundle.directory} --source FILE --target FILE --badges {path}"
@@ -205,6 +221,7 @@ def read_badges(bundle: Bundle) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise ValueError(f"{path} cannot be read: {error}; run: {command}") from None
+
     if problem := badges_problem(content, bundle):
         raise ValueError(f"{path} {problem}; run: {command}")
     return content
@@ -215,6 +232,7 @@ def badges_problem(content: object, bundle: Bundle) -> str | None:
     if not isinstance(content, Mapping) or content.get("format") != FORMAT:
         return "is no file of badges that this program reads"
     weights_hash = bundle.manifest.get("files", {}).get(WEIGHTS, {}).get("sha256")
+
     # heads of other weights have other roles, even in a model of equal shape
     if not weights_hash or content.get("sha256") != weights_hash:
         return "was made with other weights than this model has"
@@ -222,6 +240,7 @@ def badges_problem(content: object, bundle: Bundle) -> str | None:
         badges = read_strictly(HeadBadges, content, "badges")
     except ValueError as error:
         return f"is damaged: {error}"
+
     if sorted((head.attention, head.head) for head in badges.heads) != sorted(list_heads(bundle.model.config)):
         return "names other heads than this model has"
     return None

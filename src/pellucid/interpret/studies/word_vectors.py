@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +22,10 @@ TABLE_SIDES = ("source", "target", "output")
 
 @dataclass(frozen=True)
 class SpelledWord:
-    """Word, or a piece named by itself, with the pieces that spell it; its vector is the mean of theirs."""
+    """Word, or a piece named by itself, with the pieces that spell it.
+
+    Its vector is the mean of theirs.
+    """
 
     text: str
     ids: tuple[int, ...]
@@ -91,8 +95,16 @@ class Embeddings:
         directions = to_unit_length(self.matrix(words))
         return directions @ directions.T
 
-    def neighbours(self, vector: Float[np.ndarray, " D"], count: int, without: Iterable[int] = ()) -> list[Neighbour]:
-        """Return the pieces whose vectors point most nearly the same way, best first; of equal ones the lower id."""
+    def neighbours(
+        self,
+        vector: Float[np.ndarray, " D"],
+        count: int,
+        without: Iterable[int] = (),
+    ) -> list[Neighbour]:
+        """Return the pieces whose vectors point most nearly the same way, best first.
+
+        Of equal ones the lower id.
+        """
         if count < 1:
             raise ValueError(f"{count} neighbours were asked for, it must be 1 or more")
         cosines = self.directions @ to_unit_length(vector[None])[0]
@@ -119,8 +131,10 @@ def embedding_table(bundle: Bundle, side: str = "source") -> Embeddings:
     if side not in TABLE_SIDES:
         raise ValueError(f"side is {side!r}, it must be {', '.join(TABLE_SIDES[:-1])} or {TABLE_SIDES[-1]}")
     model, tokenizer = bundle.model, bundle.tokenizer
+
     # float64 for sums and cosines of many float32 numbers
     table = getattr(model, f"{side}_embedding").weight.detach().cpu().double().numpy()
+
     # the output table is one of target pieces too
     source = side == "source"
     piece_texts = tokenizer.source_pieces if source else tokenizer.target_pieces
@@ -153,35 +167,48 @@ class CutText(TraceSide):
     @property
     def many_piece_words(self) -> list[tuple[str, int]]:
         """Words that were cut into more than `MANY_PIECES` pieces, and into how many."""
-        texts = self.text.split()
-        counts = [self.words.count(number) for number in range(len(texts))]
-        return [(word, count) for word, count in zip(texts, counts, strict=True) if count > MANY_PIECES]
+        words = []
+        for number, word in enumerate(self.text.split()):
+            count = self.words.count(number)
+            if count > MANY_PIECES:
+                words.append((word, count))
+        return words
 
 
 def cut_into_pieces(tokenizer: Tokenizer, text: str, side: str = "source") -> CutText:
-    """Cut a text as one side of a model's tokenizer does; ValueError for another side than `PIECE_SIDES`."""
+    """Cut a text as one side of a model's tokenizer does.
+
+    Raises ValueError for another side than `PIECE_SIDES`.
+    """
     if side not in PIECE_SIDES:
         raise ValueError(f"side is {side!r}, it must be source or target")
-    encode, piece_texts, decode, processor = (
-        getattr(tokenizer, name) for name in (f"encode_{side}", f"{side}_pieces", f"decode_{side}", side)
-    )
-    [ids] = encode([text])
+    processor = getattr(tokenizer, side)
+    [ids] = getattr(tokenizer, f"encode_{side}")([text])
+    pieces = getattr(tokenizer, f"{side}_pieces")(ids)
+    back = getattr(tokenizer, f"decode_{side}")(ids)
+
     # The text which SentencePiece cuts has ▁ where it has spaces.
     cased = text.lower() if tokenizer.lowercase else text
     normalised = getattr(processor, "model", processor).normalize(cased).replace("▁", " ").strip()
-    return CutText(**vars(make_side(piece_texts(ids), ids, text, normalised)), back=decode(ids))
+    return CutText(**vars(make_side(pieces, ids, text, normalised)), back=back)
 
 
 def count_words_and_pieces(cuts: Sequence[CutText]) -> tuple[int, int, int]:
     """Count words, pieces that are no special tokens, and unknown pieces of several texts."""
-    words = sum(len(cut.text.split()) for cut in cuts)
-    pieces = sum(word is not None for cut in cuts for word in cut.words)
-    return words, pieces, sum(sum(cut.unknown) for cut in cuts)
+    words = pieces = unknown = 0
+    for cut in cuts:
+        words += len(cut.text.split())
+        pieces += sum(word is not None for word in cut.words)
+        unknown += sum(cut.unknown)
+    return words, pieces, unknown
 
 
 @dataclass(frozen=True)
 class InputVector:
-    """Vectors of a piece at a position; `position` is None where none is added (rotary ones turn queries and keys)."""
+    """Vectors of a piece at a position.
+
+    `position` is None where none is added (rotary ones turn queries and keys).
+    """
 
     piece: str
     id: int
@@ -192,10 +219,16 @@ class InputVector:
     input: Float[np.ndarray, " D"]
 
 
-def input_vectors(bundle: Bundle, word: str, side: str = "source", at: int = 0) -> list[InputVector]:
+def input_vectors(
+    bundle: Bundle,
+    word: str,
+    side: str = "source",
+    at: int = 0,
+) -> list[InputVector]:
     """Return the vectors of each piece of a word, the first at position `at` (0 is the first of a sentence).
 
-    Raises ValueError for another side, for a text without a piece, and for positions the model does not have.
+    Raises ValueError for another side, for a text without a piece, and for positions the model does
+    not have.
     """
     if side not in PIECE_SIDES:
         raise ValueError(f"side is {side!r}, it must be source or target")
@@ -204,19 +237,28 @@ def input_vectors(bundle: Bundle, word: str, side: str = "source", at: int = 0) 
     limit = bundle.model.config.max_positions
     if at < 0 or at + len(spelled.ids) > limit:
         raise ValueError(f"{word!r} at position {at} ends beyond this model's positions, 0 to {limit - 1:,}")
-    # recorded from the model's own embedding, not computed beside it
+
+    # Recorded from the model's own embedding, not computed beside it.
     model, record = bundle.model, Record(("embedding", "positions", "input"))
-    embedding, positions = (getattr(model, f"{side}_{name}") for name in ("embedding", "positions"))
+    embedding, positions = getattr(model, f"{side}_embedding"), getattr(model, f"{side}_positions")
     with inference_only(model):
         device = embedding.weight.device
+        ids = torch.tensor([spelled.ids], device=device)
         positions_of_pieces = torch.arange(at, at + len(spelled.ids), device=device)
-        model.embed(torch.tensor([spelled.ids], device=device), positions_of_pieces, embedding, positions, record)
+        model.embed(ids, positions_of_pieces, embedding, positions, record)
+
     scaled, inputs = (record[name][0].cpu().double().numpy() for name in ("embedding", "input"))
-    # a rotary model or one without positions records no such tensor
-    added = [*record["positions"].cpu().double().numpy()] if "positions" in record else [None] * len(inputs)
-    places = range(at, at + len(inputs))
-    rows = zip(spelled.pieces, spelled.ids, places, scaled, added, inputs, strict=True)
-    return [InputVector(piece, id, n, table.vectors[id], *vectors) for piece, id, n, *vectors in rows]
+    # A rotary model or one without positions records no such tensor.
+    added: Any = [None] * len(inputs)
+    if "positions" in record:
+        added = record["positions"].cpu().double().numpy()
+
+    vectors = []
+    for n, (piece, id) in enumerate(zip(spelled.pieces, spelled.ids, strict=True)):
+        row = table.vectors[id]
+        vectors.append(InputVector(piece, id, at + n, row, scaled[n], added[n], inputs[n]))
+
+    return vectors
 
 
 @dataclass(frozen=True)
@@ -231,8 +273,8 @@ class SignedWord:
 class Analogy:
     """Question, its answers with its own words left out and included, and the ranks of the expected word, 1 first.
 
-    `by_chance` is how often the expected word ranks as high or higher in tables of random numbers, where every
-    candidate is as likely as any other to have any rank.
+    `by_chance` is how often the expected word ranks as high or higher in tables of random numbers,
+    where every candidate is as likely as any other to have any rank.
     """
 
     terms: tuple[SignedWord, ...]
@@ -258,6 +300,7 @@ class Analogy:
         if self.rank == 1:
             also = "" if self.rank_with_inputs == 1 else "; with them included it is not"
             return f"this model does: {self.expected.text} comes first, the words of the question left out{also}"
+
         return (
             f"this model does not: {self.expected.text} is number {self.rank:,} of {self.candidates:,}, the words of "
             f"the question left out; random numbers would place it as high in {self.by_chance:.2%} of tables"
@@ -265,7 +308,10 @@ class Analogy:
 
 
 def parse_question(words: Sequence[str], table: Embeddings) -> tuple[SignedWord, ...]:
-    """Parse `king - man + woman`, or three words a b c for a - b + c; ValueError for anything else."""
+    """Parse `king - man + woman`, or three words a b c for a - b + c.
+
+    Raises ValueError for anything else.
+    """
     if len(words) == 3 and not {"+", "-"} & set(words):
         words = [words[0], "-", words[1], "+", words[2]]
     # a question may begin with its sign, as in - man + king + woman
@@ -273,30 +319,41 @@ def parse_question(words: Sequence[str], table: Embeddings) -> tuple[SignedWord,
     signs, texts = signed[0::2], signed[1::2]
     if len(signs) != len(texts) or len(texts) < 2 or not set(signs) <= {"+", "-"} or {"+", "-"} & set(texts):
         raise ValueError(f"{' '.join(words)!r} is no analogy; write it as: king - man + woman")
-    return tuple(
-        SignedWord(1 if sign == "+" else -1, table.word(text)) for sign, text in zip(signs, texts, strict=True)
-    )
+
+    terms = []
+    for sign, text in zip(signs, texts, strict=True):
+        terms.append(SignedWord(1 if sign == "+" else -1, table.word(text)))
+    return tuple(terms)
 
 
 def solve_analogy(
-    table: Embeddings, terms: Sequence[SignedWord], expected: SpelledWord | None = None, *, count: int = 10
+    table: Embeddings,
+    terms: Sequence[SignedWord],
+    expected: SpelledWord | None = None,
+    *,
+    count: int = 10,
 ) -> Analogy:
     """Find the nearest pieces to the sum of the words, and the rank of an expected word among them.
 
-    A word of several pieces is ranked by the mean of their vectors. Raises ValueError if the words cancel out, and for
-    an expected word that shares a piece with the question.
+    A word of several pieces is ranked by the mean of their vectors. Raises ValueError if the words
+    cancel out, and for an expected word that shares a piece with the question.
     """
     inputs = sorted({id for term in terms for id in term.word.ids})
     total = sum_of_words(table, terms)
     if not total.any():
         raise ValueError("the words of the question cancel out: their sum is zero")
-    analogy = Analogy(tuple(terms), table.neighbours(total, count, without=inputs), table.neighbours(total, count))
+
+    analogy = Analogy(
+        tuple(terms),
+        table.neighbours(total, count, without=inputs),
+        table.neighbours(total, count),
+    )
     if expected is None:
         return analogy
     if not can_be_asked(terms, expected):
-        raise ValueError(
-            f"{expected.text!r} shares a piece with the question, whose pieces are left out of the answers"
-        )
+        shares = f"{expected.text!r} shares a piece with the question"
+        raise ValueError(f"{shares}, whose pieces are left out of the answers")
+
     rank, with_inputs = answer_ranks(table, total, expected, inputs)
     # a word of several pieces is no row of the table and is one candidate more
     candidates = len(table.pieces) - len(inputs) + (len(expected.ids) > 1)
@@ -341,7 +398,10 @@ class _Projection:
 
 
 def project_vectors(vectors: Float[np.ndarray, "N D"], dims: int = 2) -> _Projection:
-    """Project the rows to `dims` dimensions; ValueError for other numbers than 2 and 3, and for too few rows."""
+    """Project the rows to `dims` dimensions.
+
+    Raises ValueError for other numbers than 2 and 3, and for too few rows.
+    """
     require_dimensions(dims)
     if len(vectors) <= dims or vectors.shape[1] < dims:
         raise ValueError(
@@ -363,7 +423,9 @@ def project_pca(vectors: Float[np.ndarray, "N D"], dims: int) -> _Projection:
     values, directions = np.linalg.eigh(centred.T @ centred)
     # eigh sorts ascending, and may give an eigenvalue just below zero
     values, directions = values[::-1].clip(min=0.0), directions[:, ::-1][:, :dims]
-    # the sign of a direction is free; its largest number is made positive, so that maps can be compared
+
+    # the sign of a direction is free; its largest number
+    # is made positive, so that maps can be compared
     largest = directions[np.abs(directions).argmax(axis=0), range(dims)]
     total = values.sum()
     shares = tuple((values[:dims] / total).tolist()) if total > 0.0 else (0.0,) * dims

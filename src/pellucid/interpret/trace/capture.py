@@ -20,7 +20,8 @@ from pellucid.model.glossary import TensorRow, glossary
 from pellucid.model.known_parts import unknown_parts
 
 LARGEST_TRACE = 2**30  # bytes that the tensors of one trace may hold
-# Pieces on either side up to which all tensors are kept, and up to which a sentence is traced at all.
+# Pieces on either side up to which all tensors are
+# kept, and up to which a sentence is traced at all.
 WHOLE_TRACE_PIECES, LONGEST_TRACE = 64, 256
 # Tensors kept of sentences between the two lengths, unless more is asked for.
 _CAPTURED_OF_LONG = ("*.pattern", "*.allowed")
@@ -39,12 +40,24 @@ def rows_to_capture(
             f"source and translation have {source} and {target} pieces; a trace takes {LONGEST_TRACE} a side, "
             "so trace one sentence at a time"
         )
+
     default = ("*",) if max(source, target) <= WHOLE_TRACE_PIECES else _CAPTURED_OF_LONG
     rows, patterns = glossary(config), list(default if keep is None else keep)
-    unused = [pattern for pattern in patterns if not any(fnmatchcase(row.name, pattern) for row in rows)]
+    names = [row.name for row in rows]
+
+    kept: set[str] = set()
+    unused = []
+    for pattern in patterns:
+        fitting = [name for name in names if fnmatchcase(name, pattern)]
+        kept.update(fitting)
+        if not fitting:
+            unused.append(repr(pattern))
+
     if unused:
-        raise ValueError(f"{', '.join(map(repr, unused))} fits no tensor of this model; try 'decoder.*.cross.pattern'")
-    rows = [row for row in rows if any(fnmatchcase(row.name, pattern) for pattern in patterns)]
+        advice = "try 'decoder.*.cross.pattern'"
+        raise ValueError(f"{', '.join(unused)} fits no tensor of this model; {advice}")
+
+    rows = [row for row in rows if row.name in kept]
     estimate = tensor_bytes(config, rows, source, target, itemsize)
     if estimate > LARGEST_TRACE:
         raise ValueError(
@@ -54,25 +67,46 @@ def rows_to_capture(
     return rows
 
 
-def tensor_bytes(config: ModelConfig, rows: Iterable[TensorRow], source: int, target: int, itemsize: int) -> int:
+def tensor_bytes(
+    config: ModelConfig,
+    rows: Iterable[TensorRow],
+    source: int,
+    target: int,
+    itemsize: int,
+) -> int:
     """Return the bytes that these tensors take: one for a boolean, `itemsize` for a number."""
     size = axis_sizes(config, source, target)
-    return sum(prod(tensor_shape(row, size)) * (1 if row.name.endswith(".allowed") else itemsize) for row in rows)
+    total = 0
+    for row in rows:
+        bytes_of_number = 1 if row.name.endswith(".allowed") else itemsize
+        total += prod(tensor_shape(row, size)) * bytes_of_number
+    return total
 
 
 def capture_tensors(
-    model: Transformer, source: Sequence[int], inputs: Sequence[int], rows: Sequence[TensorRow], edit: Edit | None
+    model: Transformer,
+    source: Sequence[int],
+    inputs: Sequence[int],
+    rows: Sequence[TensorRow],
+    edit: Edit | None,
 ) -> tuple[dict[str, np.ndarray], Tensor]:
     """Return the tensors of these rows, without the batch axis, and the logits of every target position.
 
-    Raises ValueError for an edit that fits no tensor, and for a model that does not compute one of the rows.
+    Raises ValueError for an edit that fits no tensor, and for a model that does not compute one of
+    the rows.
     """
     record = Record([row.name for row in rows])
     device = model.output_embedding.weight.device
     with inference_only(model):
-        # With a watcher that sees, attention computes softmax(scores) v as the formula has it, not in a fused kernel.
+        # With a watcher that sees, attention computes softmax(scores)
+        # v as the formula has it, not in a fused kernel.
         watch = record if edit is None else Chain(edit, record)
-        logits = model(pad_sentences([list(source)], device), pad_sentences([list(inputs)], device), watch)[0]
+        logits = model(
+            pad_sentences([list(source)], device),
+            pad_sentences([list(inputs)], device),
+            watch,
+        )[0]
+
     # Only now is it known which names the model computes.
     if edit is not None:
         edit.require_used()
@@ -81,18 +115,23 @@ def capture_tensors(
             f"this model computes no {missing[0]}, which a trace of such a model shows; parts of it that were "
             f"replaced: {'; '.join(unknown_parts(model)) or 'none that are known'}"
         )
+
     tensors = {}
     for row in rows:
         value = record[row.name].cpu().numpy()
         # Position vectors are shared by all sentences, so they alone come without a batch axis.
         tensors[row.name] = np.ascontiguousarray(value[0] if len(tensor_dims(row)) < value.ndim else value)
+
     return tensors, logits.cpu()
 
 
 def decoding_steps(
     logits: Tensor, inputs: list[str], target: Sequence[int], piece: Callable[[int], str]
 ) -> list[DecodingStep]:
-    """Return for each position the pieces it could have written, from its logits; `piece` turns an id into text."""
+    """Return for each position the pieces it could have written, from its logits.
+
+    `piece` turns an id into text.
+    """
     log_probs = log_probabilities(logits.double())  # `others` and the entropy add up a whole vocabulary
     steps = []
     for t, (row, log_row) in enumerate(zip(logits, log_probs, strict=True)):
@@ -100,9 +139,12 @@ def decoding_steps(
         # A stable sort puts the lower id first among equal logits, which the checks rely on.
         order = row.argsort(descending=True, stable=True)
         best = order[:_TOP_CANDIDATES].tolist()
-        # The chosen piece need not be among the best: it may have been given, or preferred by the beam.
-        values = {i: (float(row[i]), float(log_row[i])) for i in {*best, target[t]}}
-        candidates = {i: Candidate(i, piece(i), x, log_p, float(np.exp(log_p))) for i, (x, log_p) in values.items()}
+        # The chosen piece need not be among the best: it
+        # may have been given, or preferred by the beam.
+        candidates = {}
+        for i in {*best, target[t]}:
+            log_p = float(log_row[i])
+            candidates[i] = Candidate(i, piece(i), float(row[i]), log_p, float(np.exp(log_p)))
         probs = log_row.exp()
         steps.append(
             DecodingStep(
@@ -117,4 +159,5 @@ def decoding_steps(
                 entropy=float(-torch.special.xlogy(probs, probs).sum()),
             )
         )
+
     return steps

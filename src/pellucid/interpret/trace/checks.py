@@ -41,17 +41,17 @@ def check_captured_run(run: CapturedRun) -> list[Check]:
 
 def _check_fused_run(run: CapturedRun) -> Iterator[Check]:
     """Check the logits against a run without a watcher, which takes the fused kernel where there is one."""
-    logits_name, same_name = (
-        "a run that nobody watches gives the same logits",
-        "that run finds the same pieces most likely",
-    )
+    logits_name = "a run that nobody watches gives the same logits"
+    same_name = "that run finds the same pieces most likely"
     if reason := run.why_not_checked("logits", edits=True):
         yield from checks_not_made(reason, logits_name, same_name)
         return
+
     captured = run.tensors["logits"]
     with torch.inference_mode():
         unwatched = run.model(run.as_batch(run.source), run.as_batch(run.inputs))[0].cpu().numpy()
     largest = float(np.abs(captured).max())
+
     # torch.testing's relative tolerance for float32, and four times its absolute one.
     limit = 1e-10 * largest if run.rounding < 1e-9 else 4e-5 + 1.3e-6 * largest
     yield check_at_most(
@@ -61,10 +61,15 @@ def _check_fused_run(run: CapturedRun) -> Iterator[Check]:
         f"The largest difference of {captured.size:,} logits to a run with fused attention, which forms no patterns.",
     )
     at_unwatched_best = captured[np.arange(len(captured)), unwatched.argmax(axis=-1)]
-    # Logits within the limit of each other may change places by rounding. Negated, so that NaN counts as a failure.
+
+    # Logits within the limit of each other may change places by rounding. Negated, so that NaN
+    # counts as a failure.
     differing = np.sum(~(captured.max(axis=-1) - at_unwatched_best <= limit))
     yield check_at_most(
-        0, same_name, float(differing), f"Number of the {len(captured)} steps at which another piece is most likely."
+        0,
+        same_name,
+        float(differing),
+        f"Number of the {len(captured)} steps at which another piece is most likely.",
     )
 
 
@@ -74,10 +79,14 @@ def _check_cached_decoding(run: CapturedRun) -> Check:
     if reason := run.why_not_checked("logits", edits=True):
         return checks_not_made(reason, name)[0]
     captured = run.tensors["logits"]
+
     with torch.inference_mode():
         state = ModelState(run.model.encode(run.as_batch(run.source)))
-        states = [run.model.decode(ids[None], state.memory, cache=state.cache) for ids in run.as_batch(run.inputs).T]
+        states = []
+        for ids in run.as_batch(run.inputs).T:
+            states.append(run.model.decode(ids[None], state.memory, cache=state.cache))
         logits = run.model.logits(torch.cat(states, dim=1))[0].cpu().numpy()
+
     return check_at_most(
         run.rounding,
         name,
@@ -99,9 +108,11 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
         f"The largest difference when totals and scores of {len(nodes)} candidates are computed from their parents.",
     )
     steps = 1 + max((node.step for node in tree.nodes), default=-1)
-    misplaced = sum(
-        _count_misplaced([node for node in tree.nodes if node.step == step], tree.width) for step in range(steps)
-    )
+    misplaced = 0
+    for step in range(steps):
+        nodes_of_step = [node for node in tree.nodes if node.step == step]
+        misplaced += _count_misplaced(nodes_of_step, tree.width)
+
     yield check_at_most(
         0,
         "what was kept and dropped follows from the totals",
@@ -118,6 +129,7 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
     if reason := run.why_not_checked(edits=True):
         yield from checks_not_made(reason, name)
         return
+
     values = _rescore_nodes(run, tree, nodes)
     yield check_at_most(
         CLOSE_CALL,
@@ -131,7 +143,8 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
 def _node_error(node: TreeNode, nodes: Mapping[int, TreeNode], length_penalty: float) -> float:
     """Return how far a node's total and score are from those recomputed, relative to the total if that is large."""
     parent_total = 0.0 if node.parent is None else nodes[node.parent].total
-    total, score = parent_total + node.log_prob, node.total / length_divisor(node.step + 1, length_penalty)
+    total = parent_total + node.log_prob
+    score = node.total / length_divisor(node.step + 1, length_penalty)
     return max(abs(node.total - total), abs(node.score - score)) / max(1.0, abs(node.total))
 
 
@@ -158,12 +171,17 @@ def _tree_leads_to(translation: Sequence[int], tree: SearchTree) -> bool:
     return [node.piece_id for node in path] == list(translation) and path[-1].score >= highest - 1e-5
 
 
-def _rescore_nodes(run: CapturedRun, tree: SearchTree, nodes: Mapping[int, TreeNode]) -> dict[int, float]:
+def _rescore_nodes(
+    run: CapturedRun,
+    tree: SearchTree,
+    nodes: Mapping[int, TreeNode],
+) -> dict[int, float]:
     """Return the model's log-probability of each node whose parent is on the path of a finished or last hypothesis."""
     children: dict[int | None, list[TreeNode]] = {}
     for node in tree.nodes:
         children.setdefault(node.parent, []).append(node)
     leaves = [node for node in tree.nodes if node.id not in children and node.fate != "pruned"]
+
     log_prob_of: dict[int, float] = {}
     with torch.inference_mode():
         memory = run.model.encode(run.as_batch(run.source))
@@ -172,35 +190,46 @@ def _rescore_nodes(run: CapturedRun, tree: SearchTree, nodes: Mapping[int, TreeN
             while (parent := path[0].parent) is not None:
                 path.insert(0, nodes[parent])
             ids = [run.inputs[0], *(ancestor.piece_id for ancestor in path[:-1])]
-            log_probs = log_probabilities(run.model.logits(run.model.decode(run.as_batch(ids), memory))[0]).cpu()
+            states = run.model.decode(run.as_batch(ids), memory)
+            log_probs = log_probabilities(run.model.logits(states)[0]).cpu()
             # One pass along a path gives the log-probabilities of every sibling on its way too.
             for position, parent in enumerate([None, *(ancestor.id for ancestor in path[:-1])]):
-                siblings = children[parent]
-                log_prob_of |= {sibling.id: float(log_probs[position, sibling.piece_id]) for sibling in siblings}
+                for sibling in children[parent]:
+                    log_prob_of[sibling.id] = float(log_probs[position, sibling.piece_id])
+
     return log_prob_of
 
 
 def _check_model_state(run: CapturedRun) -> Iterator[Check]:
     """Check the state of the model, and that its files can be identified."""
-    mode_name, dtype_name = (
-        "the model is in evaluation mode, without dropout",
-        "all numbers have the precision of the model",
-    )
+    mode_name = "the model is in evaluation mode, without dropout"
+    dtype_name = "all numbers have the precision of the model"
     training = sum(module.training for module in run.model.modules())
     yield check_at_most(
-        0, mode_name, float(training), "Number of the model's parts in training mode, in which dropout is on."
+        0,
+        mode_name,
+        float(training),
+        "Number of the model's parts in training mode, in which dropout is on.",
     )
     model_dtype = str(run.model.output_embedding.weight.dtype).removeprefix("torch.")
+
     # Masks are booleans in every precision of the model.
     differing = sum(str(tensor.dtype) not in (model_dtype, "bool") for tensor in run.tensors.values())
     yield check_at_most(
-        0, dtype_name, float(differing), f"Number of captured tensors that are not {model_dtype} like the weights."
+        0,
+        dtype_name,
+        float(differing),
+        f"Number of captured tensors that are not {model_dtype} like the weights.",
     )
     hash_name, hashes = "every file of the model has a hash", run.hashes
     if not all(hashes.values()):
         yield from checks_not_made("the model was never saved, so there are no files", hash_name)
         return
-    # A tokenizer may have several files.
-    wrong = sum(not re.fullmatch("[0-9a-f]{64}", sha256) for joined in hashes.values() for sha256 in joined.split(" "))
+
+    wrong = 0
+    for joined in hashes.values():
+        for sha256 in joined.split(" "):  # a tokenizer may have several files
+            wrong += not re.fullmatch("[0-9a-f]{64}", sha256)
+
     shortened = "; ".join(f"{file} {joined[:12]}..." for file, joined in hashes.items())
     yield check_at_most(0, hash_name, float(wrong), f"SHA-256: {shortened}")

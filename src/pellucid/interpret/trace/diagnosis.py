@@ -1,8 +1,8 @@
 """Diagnosis: every cause that may have spoiled a translation, with the numbers that speak for it.
 
-The limits were chosen on translations by three models, and on damaged ones: with a word taken out, or with another
-sentence's translation in its place. An omission names the cross-attention that the word gets, but is not decided by it:
-words whose translation was taken out got as much as others.
+The limits were chosen on translations by three models, and on damaged ones: with a word taken out,
+or with another sentence's translation in its place. An omission names the cross-attention that the
+word gets, but is not decided by it: words whose translation was taken out got as much as others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,14 +29,16 @@ from pellucid.interpret.trace.facts import SearchTree
 from pellucid.interpret.trace.trace import TraceData
 from pellucid.model import Transformer
 
-# Nats by which hiding a word must raise log p of the translation for it to count as not resting on that word.
+# Nats by which hiding a word must raise log p of the
+# translation for it to count as not resting on that word.
 _OMISSION_LIMIT = 0.1
-# Share that decides about hallucination: a translation may belong to another sentence if hiding its source costs less
-# than this share of what it costs to hide, from each piece, those before it.
+# Share that decides about hallucination: a translation may belong to another sentence if hiding its
+# source costs less than this share of what it costs to hide, from each piece, those before it.
 _HALLUCINATION_LIMIT = 0.4
 # Pieces from which, and letters a piece below which, a word counts as cut small by the vocabulary.
 MANY_PIECES, SHORT_PIECE = 4, 2.5
-# Share of cross-attention that two words must have in common to count as written from the same part of the source.
+# Share of cross-attention that two words must have in common
+# to count as written from the same part of the source.
 _SAME_SOURCE_SHARE = 0.6
 
 
@@ -45,7 +47,10 @@ _AlarmKind = Literal["copy", "numbers", "names", "length", "omission", "repetiti
 
 @dataclass(frozen=True)
 class _Finding:
-    """One finding, in a sentence and in numbers; `step` and `word` (of the source) say where to look."""
+    """One finding, in a sentence and in numbers.
+
+    `step` and `word` (of the source) say where to look.
+    """
 
     kind: Literal["search", "model", "tokens", "hallucination", "fine"] | _AlarmKind
     says: str
@@ -62,8 +67,9 @@ class _Finding:
 class TranslationVerdict:
     """Findings about a translation, those one can do most about first; one finding of kind "fine" if there are none.
 
-    `erasure_source` has for each source word, `erasure_prefix` for each written piece, how the log-probability of each
-    written piece changes when it is hidden (`interpret/trace/attribution.py`); None for pieces up to the hidden one.
+    `erasure_source` has for each source word, `erasure_prefix` for each written piece, how the
+    log-probability of each written piece changes when it is hidden
+    (`interpret/trace/attribution.py`); None for pieces up to the hidden one.
     """
 
     findings: list[_Finding]
@@ -80,9 +86,9 @@ class TranslationVerdict:
 class TranslationCase:
     """A translation with everything needed to question the model about it.
 
-    `source` and `target` are ids, with EOS if there is one; `unknown` says which source pieces are unknown. `searched`
-    is true if a search found the translation, free to write anything; `tree` holds that search's candidates, and
-    `alarms` come from `find_alarms`.
+    `source` and `target` are ids, with EOS if there is one; `unknown` says which source pieces are
+    unknown. `searched` is true if a search found the translation, free to write anything; `tree`
+    holds that search's candidates, and `alarms` come from `find_alarms`.
     """
 
     model: Transformer
@@ -109,8 +115,8 @@ class TranslationCase:
             unknown=trace.source.unknown,
             translation=trace.target.text,
             target=trace.target.ids,
-            # Under edits, or with a given beginning, the search could not write what it would have written. What was
-            # drawn by chance was not searched for.
+            # Under edits, or with a given beginning, the search could not write what it would have
+            # written. What was drawn by chance was not searched for.
             searched=not (trace.forced or trace.edits or settings["prefix"] or settings["method"] == "sample"),
             length_penalty=float(settings["length_penalty"]),
             tree=trace.tree,
@@ -132,6 +138,10 @@ class TranslationCase:
         with inference_only(self.model):
             return score_targets(self.model, [self.source] * len(targets), list(targets))
 
+    def score_of(self, log_probs: Sequence[float]) -> float:
+        """Return the score of a translation whose pieces have these log-probabilities."""
+        return fsum(log_probs) / length_divisor(len(log_probs), self.length_penalty)
+
     def measure_effects(self) -> "ErasureEffects":
         """Measure how the translation depends on each source word and on each of its own pieces."""
         run = self.model, self.source, self.target
@@ -141,26 +151,37 @@ class TranslationCase:
         prefix = erase_prefix(*run, [*([piece] for piece in all_target), all_target])
         with inference_only(self.model):
             [norms] = piece_alignments(self.model, [self.source], [self.target])  # (L T S)
-        norms, source_words, target_words = norms.double().numpy(), self.source_words, self.target_words
+        without_eos = slice(len(strip_eos(self.target)))
+        return ErasureEffects(
+            source[:-1],
+            prefix[:-1],
+            whole_source=float(source[-1, without_eos].sum()),
+            whole_prefix=float(prefix[-1, without_eos].sum()),
+            attention=self._word_shares(norms.double().numpy()),
+        )
+
+    def _word_shares(self, norms: Float[ndarray, "L T S"]) -> Float[ndarray, "N W"]:
+        """Return the share of each source word in each target word, in the mean over the layers."""
+        source_words, target_words = self.source_words, self.target_words
         # As in alignments, the source pieces of a word are added up and its target pieces averaged.
         word_norms = np.zeros((len(norms), len(target_words), len(source_words)))
         for j, target_word in enumerate(target_words):
+            rows = norms[:, target_word.start : target_word.stop]
             for i, source_word in enumerate(source_words):
                 if target_word and source_word:  # a word may have no pieces: the mean of none would be NaN
-                    block = norms[:, target_word.start : target_word.stop, source_word.start : source_word.stop]
+                    block = rows[:, :, source_word.start : source_word.stop]
                     word_norms[:, j, i] = block.sum(2).mean(1)
+
         total = word_norms.sum(axis=2, keepdims=True)
-        shares = np.divide(word_norms, total, out=np.zeros_like(word_norms), where=total > 0).mean(axis=0)
-        without_eos = slice(len(strip_eos(self.target)))
-        return ErasureEffects(
-            source[:-1], prefix[:-1], float(source[-1, without_eos].sum()), float(prefix[-1, without_eos].sum()), shares
-        )
+        shares = np.divide(word_norms, total, out=np.zeros_like(word_norms), where=total > 0)
+        return shares.mean(axis=0)
 
 
 def judge_translation(trace: TraceData, reference: str | None = None) -> TranslationVerdict:
-    """Judge the translation of a trace; with a better reference, say whether search or model is to blame.
+    """Judge the translation of a trace.
 
-    Raises ValueError for a trace of an edited run, which cannot be judged.
+    With a better reference, say whether search or model is to blame. Raises ValueError for a trace
+    of an edited run, which cannot be judged.
     """
     if any(edit.kind != "prefix" for edit in trace.edits):
         raise ValueError("this run was changed, so its translation is not the model's; ask the trace without edits")
@@ -169,19 +190,22 @@ def judge_translation(trace: TraceData, reference: str | None = None) -> Transla
     findings = [
         *(compare_with_reference(case, reference) if reference is not None else []),
         *find_odd_pieces(case),
-        # If the translation has little to do with the source at all, single missing words are not worth a finding.
+        # If the translation has little to do with the source
+        # at all, single missing words are not worth a finding.
         *(find_hallucination(effects) or find_omissions(case, effects)),
         *find_repetitions(case, effects),
     ]
     findings += add_alarms(case, findings)
+
+    # Nothing that is hidden changes what was written before it.
+    prefix: list[list[float | None]] = []
+    for hidden, row in enumerate(effects.prefix.tolist()):
+        prefix.append([None] * (hidden + 1) + row[hidden + 1 :])
     return TranslationVerdict(
         findings or [_make_fine_finding(case, effects)],
         reference,
         effects.source.tolist(),
-        [
-            [change if later > hidden else None for later, change in enumerate(row)]
-            for hidden, row in enumerate(effects.prefix.tolist())
-        ],
+        prefix,
     )
 
 
@@ -189,9 +213,9 @@ def judge_translation(trace: TraceData, reference: str | None = None) -> Transla
 class ErasureEffects:
     """Changes of the log-probability of each written piece when a source word, or an earlier piece, is hidden.
 
-    `whole_source` and `whole_prefix` are the sums of these changes, without the change of EOS, when all of a side is
-    hidden at once. `attention` has for each word of the translation the share of each source word in what
-    cross-attention moved while it was written.
+    `whole_source` and `whole_prefix` are the sums of these changes, without the change of EOS, when
+    all of a side is hidden at once. `attention` has for each word of the translation the share of
+    each source word in what cross-attention moved while it was written.
     """
 
     source: Float[ndarray, "W T"]
@@ -202,9 +226,10 @@ class ErasureEffects:
 
 
 def compare_with_reference(case: TranslationCase, reference: str) -> list[_Finding]:
-    """Find out whether the search missed the reference or the model would not write it; nothing if neither is certain.
+    """Find out whether the search missed the reference or the model would not write it.
 
-    Raises ValueError for a reference that is blank, or longer than the model takes.
+    Nothing if neither is certain. Raises ValueError for a reference that is blank, or longer than
+    the model takes.
     """
     [ids] = case.tokenizer.encode_target([reference])
     if len(ids) < 2:  # EOS alone
@@ -219,9 +244,8 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[_Findi
         return [_Finding("tokens", says, {"pieces": len(ids), "unknown": unknown})]
 
     log_probs, reference_log_probs = case.log_probs(case.target, ids)
-    score, reference_score = (
-        fsum(pieces) / length_divisor(len(pieces), case.length_penalty) for pieces in (log_probs, reference_log_probs)
-    )
+    score = case.score_of(log_probs)
+    reference_score = case.score_of(reference_log_probs)
     numbers = {"score": score, "reference_score": reference_score}
     if case.searched and case.target[-1] != EOS:
         says = (
@@ -229,6 +253,7 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[_Findi
             f"{len(ids)} pieces."
         )
         return [_Finding("search", says, numbers, step=len(log_probs) - 1)]
+
     # Differences up to CLOSE_CALL may be rounding, and say nothing about who is to blame.
     if case.searched and reference_score - score > CLOSE_CALL:
         step, how = where_search_lost(case, ids)
@@ -237,11 +262,11 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[_Findi
             f"search missed the reference. {how}"
         )
         return [_Finding("search", says, numbers, step=min(step, len(log_probs) - 1))]
+
     step = _first_difference(case.target, ids)
     if score - reference_score > CLOSE_CALL and step < len(log_probs):
-        piece, reference_piece = (
-            case.tokenizer.target_pieces(target[step : step + 1])[0] for target in (case.target, ids)
-        )
+        [piece] = case.tokenizer.target_pieces(case.target[step : step + 1])
+        [reference_piece] = case.tokenizer.target_pieces(ids[step : step + 1])
         says = (
             f"The model gives the reference the score {reference_score:.2f} and this translation {score:.2f}: no "
             f"wider search would choose the reference. They first differ at piece {step + 1}, where the log p of "
@@ -249,30 +274,41 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[_Findi
         )
         numbers |= {"log_prob": log_probs[step], "reference_log_prob": reference_log_probs[step]}
         return [_Finding("model", says, numbers, step=step)]
+
     return []
 
 
 def _first_difference(a: Sequence[int], b: Sequence[int]) -> int:
     """Return the first position where two translations differ, which may be the end of one of them."""
-    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    for n, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return n
+    return min(len(a), len(b))
 
 
 def where_search_lost(case: TranslationCase, ids: Sequence[int]) -> tuple[int, str]:
-    """Return the step in which the search dropped a translation, and how; without a tree, the first difference."""
+    """Return the step in which the search dropped a translation, and how.
+
+    Without a tree, the first difference.
+    """
     if case.tree is None:
         step = _first_difference(case.target, ids)
         return step, f"They first differ at piece {step + 1}."
+
     nodes = {(node.parent, node.piece_id): node for node in case.tree.nodes}
-    parent, candidates = None, f"{case.tree.candidates} candidates, of which the beam keeps {case.tree.width}"
+    parent = None
+    candidates = f"{case.tree.candidates} candidates, of which the beam keeps {case.tree.width}"
     for step, (token, piece) in enumerate(zip(ids, case.tokenizer.target_pieces(ids), strict=True)):
         node = nodes.get((parent, token))
         if node is None and step > max(existing.step for existing in case.tree.nodes):
             return step, f"The search ended before its piece {step + 1}, “{piece}”."
+        dropped = f"It was dropped at piece {step + 1}, “{piece}”"
         if node is None:
-            return step, f"It was dropped at piece {step + 1}, “{piece}”, which was not among the {candidates}."
+            return step, f"{dropped}, which was not among the {candidates}."
         if node.fate == "pruned":
-            return step, f"It was dropped at piece {step + 1}, “{piece}”, which was number {node.rank} of {candidates}."
+            return step, f"{dropped}, which was number {node.rank} of {candidates}."
         parent = node.id
+
     return len(ids) - 1, "The search completed it as well."
 
 
@@ -282,7 +318,8 @@ def find_odd_pieces(case: TranslationCase) -> list[_Finding]:
     for number, (word, span) in enumerate(zip(case.text.split(), case.source_words, strict=True)):
         unknown = sum(case.unknown[span.start : span.stop])
         pieces = case.tokenizer.source_pieces(case.source[span.start : span.stop])
-        # Pieces without letters, such as digits or the mark of a word's beginning, say nothing about how it is cut.
+        # Pieces without letters, such as digits or the mark of a word's beginning, say nothing
+        # about how it is cut.
         letter_counts = [count for count in map(_count_letters, pieces) if count]
         size = sum(letter_counts) / max(1, len(letter_counts))
         if unknown:
@@ -293,19 +330,25 @@ def find_odd_pieces(case: TranslationCase) -> list[_Finding]:
             continue
         numbers = {"pieces": len(span), "unknown": unknown, "letters_per_piece": size}
         findings.append(_Finding("tokens", says, numbers, word=number))
+
     return findings
 
 
 def _count_letters(piece: str) -> int:
-    """Return how many letters a piece has, without those that stand for words or syllables; a byte has none.
+    """Return how many letters a piece has, without those that stand for words or syllables.
+
+    A byte has none.
 
     >>> _count_letters("▁ball"), _count_letters("<0x41>"), _count_letters("7"), _count_letters("球")
     (4, 0, 0, 0)
     """
-    return 0 if piece.startswith("<") else sum(x.isalpha() and east_asian_width(x) not in "WF" for x in piece)
+    if piece.startswith("<"):
+        return 0
+    return sum(x.isalpha() and east_asian_width(x) not in "WF" for x in piece)
 
 
-# Kind of finding that an alarm is, where another finding may have said it already, with its numbers.
+# Kind of finding that an alarm is, where another
+# finding may have said it already, with its numbers.
 _KINDS_OF_ALARMS: dict[str, _AlarmKind] = {
     "empty": "omission",
     "copy": "copy",
@@ -320,11 +363,12 @@ _KINDS_OF_ALARMS: dict[str, _AlarmKind] = {
 def add_alarms(case: TranslationCase, findings: Sequence[_Finding]) -> list[_Finding]:
     """Return a finding for each alarm that the findings do not tell yet."""
     told = {finding.kind for finding in findings}
-    return [
-        _Finding(_KINDS_OF_ALARMS[name], f"{ALARMS[name][0].upper()}{ALARMS[name][1:]}.", {})
-        for name in case.alarms
-        if _KINDS_OF_ALARMS[name] not in told
-    ]
+    added = []
+    for name in case.alarms:
+        if _KINDS_OF_ALARMS[name] not in told:
+            says = f"{ALARMS[name][0].upper()}{ALARMS[name][1:]}."
+            added.append(_Finding(_KINDS_OF_ALARMS[name], says, {}))
+    return added
 
 
 def find_hallucination(effects: ErasureEffects) -> list[_Finding]:
@@ -337,7 +381,13 @@ def find_hallucination(effects: ErasureEffects) -> list[_Finding]:
         f"each written piece are hidden, it {_describe_change(prefix)}. The translation may have little to do with "
         "this source."
     )
-    return [_Finding("hallucination", says, {"source": source, "prefix": prefix, "limit": _HALLUCINATION_LIMIT})]
+    return [
+        _Finding(
+            "hallucination",
+            says,
+            {"source": source, "prefix": prefix, "limit": _HALLUCINATION_LIMIT},
+        )
+    ]
 
 
 def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[_Finding]:
@@ -349,10 +399,12 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[_Find
             f"{log_probs[-1]:.2f} of EOS, the end token."
         )
         return [_Finding("omission", says, {"log_prob": log_probs[-1]}, step=len(log_probs) - 1)]
+
     findings, pieces = [], case.tokenizer.target_pieces(case.target)
     # How much cross-attention each source word gets; an average word gets 1.
     rows, words = effects.attention.shape
     shares = effects.attention.sum(axis=0) * words / max(1, rows)
+
     # Words of the sentence before are read, not translated.
     context = count_context(case.source)
     for number, (word, span, changes) in enumerate(
@@ -370,6 +422,7 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[_Find
         )
         numbers = {"change": change, "least": least, "attention": share, "limit": _OMISSION_LIMIT}
         findings.append(_Finding("omission", says, numbers, step=int(changes.argmax()), word=number))
+
     return findings
 
 
@@ -384,7 +437,8 @@ def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[_Fi
     # What the source itself repeats may be repeated.
     allowed = max((size for _, _, size in repeated_runs(case.text.split())), default=0)
     for first, second, size in repeated_runs(words):
-        a, b = (effects.attention[start : start + size] for start in (first, second))
+        a = effects.attention[first : first + size]
+        b = effects.attention[second : second + size]
         share = float(np.minimum(a, b).sum(axis=1).mean())
         if size <= allowed or share < _SAME_SOURCE_SHARE:
             continue
@@ -392,14 +446,22 @@ def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[_Fi
             f"“{' '.join(words[second : second + size])}” is written twice, from word {first + 1} and from word "
             f"{second + 1} on, with {share:.0%} of its cross-attention on the same words of the source."
         )
-        numbers = {"first": first, "second": second, "words": size, "share": share, "limit": _SAME_SOURCE_SHARE}
+        numbers = {
+            "first": first,
+            "second": second,
+            "words": size,
+            "share": share,
+            "limit": _SAME_SOURCE_SHARE,
+        }
         word = int(np.minimum(a, b).sum(axis=0).argmax())
         findings.append(_Finding("repetition", says, numbers, step=case.target_words[second].start, word=word))
+
     if not findings and has_repetition(case.target) and not has_repetition(case.source):
         says = (
             "The same pieces are written four or more times in a row, and the source does not repeat itself like that."
         )
         findings.append(_Finding("repetition", says, {"pieces": len(case.target)}))
+
     return findings
 
 
@@ -440,4 +502,5 @@ def _make_fine_finding(case: TranslationCase, effects: ErasureEffects) -> _Findi
             f" The translation depends least on “{words[word]}”: if that word is hidden, its log p "
             f"{_describe_change(numbers['least'])}."
         )
+
     return _Finding("fine", says, numbers)

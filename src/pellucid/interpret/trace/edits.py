@@ -22,8 +22,9 @@ from pellucid.model.watch import Watch, Watcher
 class Record(Watcher, Mapping[str, Tensor]):
     """Keeps a detached copy of every value whose full name fits a pattern: `record["decoder.3.cross.pattern"]`.
 
-    The names are listed in `model/glossary.py`, in the order of computation; `*` in a pattern stands for any text. A
-    value shown again under its name, by the next step of decoding, replaces the earlier one.
+    The names are listed in `model/glossary.py`, in the order of computation; `*` in a pattern
+    stands for any text. A value shown again under its name, by the next step of decoding, replaces
+    the earlier one.
     """
 
     def __init__(self, only: str | Iterable[str] = "*"):
@@ -32,7 +33,10 @@ class Record(Watcher, Mapping[str, Tensor]):
         self._values: dict[str, Tensor] = {}
 
     def __getitem__(self, name: str) -> Tensor:
-        """Return a recorded value; KeyError, naming the nearest recorded name, for one that was not recorded."""
+        """Return a recorded value.
+
+        Raises KeyError, naming the nearest recorded name, for one that was not recorded.
+        """
         if name not in self._values:
             raise KeyError(f"{name!r} was not recorded{suggest_nearest(name, self._values)}")
         return self._values[name]
@@ -64,11 +68,11 @@ class Edit(Watcher):
 
     def require_used(self) -> None:
         """Raise ValueError, with the nearest name that was seen, if a pattern has fitted no value so far."""
-        problems = [
-            f"{pattern!r} fits nothing that was computed{suggest_nearest(pattern, self._names_seen)}"
-            for pattern in self._edits
-            if not any(fnmatchcase(name, pattern) for name in self._names_seen)
-        ]
+        problems = []
+        for pattern in self._edits:
+            if not any(fnmatchcase(name, pattern) for name in self._names_seen):
+                suggestion = suggest_nearest(pattern, self._names_seen)
+                problems.append(f"{pattern!r} fits nothing that was computed{suggestion}")
         if problems:
             raise ValueError("; ".join(problems))
 
@@ -88,7 +92,8 @@ class Chain(Watcher):
     """Calls several watchers in turn: `Chain(Edit(...), record)` records what an edit leads to."""
 
     def __init__(self, *watchers: Watch):
-        # Later watchers see what earlier ones returned, so an `Edit` must stand before the `Record`.
+        # Later watchers see what earlier ones returned,
+        # so an `Edit` must stand before the `Record`.
         super().__init__(lambda name, value: reduce(lambda seen, watcher: watcher(name, seen), watchers, value))
 
 
@@ -135,8 +140,9 @@ class Prefix:
 class Without:
     """Leaves out one part of the computation everywhere: what a step is for shows when it is missing.
 
-    "scaling" leaves the products of queries and keys undivided, "positions" adds none and rotates nothing, "mask" lets
-    each target position read later ones, and "residual" drops the input of each sublayer from the sum after it.
+    "scaling" leaves the products of queries and keys undivided, "positions" adds none and rotates
+    nothing, "mask" lets each target position read later ones, and "residual" drops the input of
+    each sublayer from the sum after it.
     """
 
     part: Literal["scaling", "positions", "mask", "residual"]
@@ -148,19 +154,33 @@ EditList = Annotated[list[EditSpec], Field(max_length=64)]  # more than a page e
 
 
 def check_edits(edits: Iterable[EditSpec | Mapping[str, Any]]) -> list[EditSpec]:
-    """Return the edits, with mappings turned into edits; ValueError for a mapping that is no edit."""
-    return [read_strictly(EditSpec, dict(edit), "edit") if isinstance(edit, Mapping) else edit for edit in edits]
+    """Return the edits, with mappings turned into edits.
+
+    Raises ValueError for a mapping that is no edit.
+    """
+    checked = []
+    for edit in edits:
+        is_mapping = isinstance(edit, Mapping)
+        checked.append(read_strictly(EditSpec, dict(edit), "edit") if is_mapping else edit)
+    return checked
 
 
-def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence[int | None]) -> Edit:
+def edit_watcher(
+    edits: Sequence[EditSpec],
+    config: ModelConfig,
+    words: Sequence[int | None],
+) -> Edit:
     """Return the watcher that makes all these changes; `words` has the word of each source piece.
 
-    It serves any number of rows and target positions: a row that does not exist yet is left alone. Raises ValueError,
-    naming every problem, for edits that do not fit this model or this sentence.
+    It serves any number of rows and target positions: a row that does not exist yet is left alone.
+    Raises ValueError, naming every problem, for edits that do not fit this model or this sentence.
     """
-    problems = [problem for edit in edits for problem in _edit_problems(edit, config, words)]
+    problems: list[str] = []
+    for edit in edits:
+        problems += _edit_problems(edit, config, words)
     if problems:
         raise ValueError("; ".join(problems))
+
     # Several edits may change one tensor; they are applied in the order in which they were given.
     changes: dict[str, _TensorChange] = {}
     for edit in edits:
@@ -170,8 +190,15 @@ def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence
     return Edit(changes)
 
 
-def _tensor_changes(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]) -> Mapping[str, _TensorChange]:
-    """Return for each tensor that the edit changes the function that does it; a `Prefix` concerns only the search."""
+def _tensor_changes(
+    edit: EditSpec,
+    config: ModelConfig,
+    words: Sequence[int | None],
+) -> Mapping[str, _TensorChange]:
+    """Return for each tensor that the edit changes the function that does it.
+
+    A `Prefix` concerns only the search.
+    """
     if isinstance(edit, Silence):
         return {f"{edit.attention}.head_output": silence_heads([edit.head])}
     if isinstance(edit, Pattern):
@@ -179,6 +206,7 @@ def _tensor_changes(edit: EditSpec, config: ModelConfig, words: Sequence[int | N
     if isinstance(edit, Hide):
         hide = hide_keys([i for i, word in enumerate(words) if word == edit.word])
         return {"encoder.*.self.allowed": hide, "decoder.*.cross.allowed": hide}
+
     if isinstance(edit, Without):
         return _PARTS_LEFT_OUT[edit.part](config)
     return {}
@@ -210,12 +238,14 @@ def _leave_out_positions(config: ModelConfig) -> dict[str, _TensorChange]:
 
 def _leave_out_residual(config: ModelConfig) -> dict[str, _TensorChange]:
     """Return the changes that put the output of each sublayer in the place of its sum with the input."""
+    parts = []
+    for n in range(config.encoder_layers):
+        parts += [f"encoder.{n}.self", f"encoder.{n}.ffn"]
+    for n in range(config.decoder_layers):
+        parts += [f"decoder.{n}.self", f"decoder.{n}.cross", f"decoder.{n}.ffn"]
+
     changes: dict[str, _TensorChange] = {}
-    stacks = (
-        ("encoder", config.encoder_layers, ("self", "ffn")),
-        ("decoder", config.decoder_layers, ("self", "cross", "ffn")),
-    )
-    for part in (f"{stack}.{n}.{part}" for stack, layers, parts in stacks for n in range(layers) for part in parts):
+    for part in parts:
         # Dropout is off in every trace, so that the sum without the input is just this output.
         output = changes[f"{part}.output"] = _Keep()
         changes[f"{part}_residual.sum"] = lambda _, output=output: output.value
@@ -230,12 +260,24 @@ _PARTS_LEFT_OUT: dict[str, Callable[[ModelConfig], dict[str, _TensorChange]]] = 
 }
 
 
-def replaced_tensors(edits: Sequence[EditSpec], config: ModelConfig, names: Iterable[str]) -> frozenset[str]:
+def replaced_tensors(
+    edits: Sequence[EditSpec],
+    config: ModelConfig,
+    names: Iterable[str],
+) -> frozenset[str]:
     """Return the names of those tensors that the edits replace."""
     # Only the names count here, and they do not depend on the words.
-    changes = [change for edit in edits for change in _tensor_changes(edit, config, ()).items()]
-    patterns = [pattern for pattern, change in changes if not isinstance(change, _Keep)]
-    return frozenset(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
+    patterns = []
+    for edit in edits:
+        for pattern, change in _tensor_changes(edit, config, ()).items():
+            if not isinstance(change, _Keep):
+                patterns.append(pattern)
+
+    replaced = set()
+    for name in names:
+        if any(fnmatchcase(name, pattern) for pattern in patterns):
+            replaced.add(name)
+    return frozenset(replaced)
 
 
 def silence_heads(heads: Sequence[int]) -> _TensorChange:
@@ -248,7 +290,8 @@ def _set_pattern_row(head: int, row: int, values: Sequence[float]) -> _TensorCha
 
     def change(pattern):
         changed = pattern.clone()
-        # While a translation grows, a later row is not there yet, and a row has fewer keys than weights.
+        # While a translation grows, a later row is not
+        # there yet, and a row has fewer keys than weights.
         if row < pattern.shape[2]:
             weights = torch.tensor(values, dtype=pattern.dtype, device=pattern.device)[: pattern.shape[3]]
             changed[:, head, row, : len(weights)] = weights
@@ -269,11 +312,11 @@ def _edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | No
         return [] if edit.text.strip() else ["the prefix is blank; say how the translation begins"]
     if isinstance(edit, Hide):
         word_numbers = sorted({word for word in words if word is not None})
-        return (
-            []
-            if edit.word in word_numbers
-            else [f"word {edit.word} is not in the sentence; {_describe_choices('its words', word_numbers)}"]
-        )
+        if edit.word in word_numbers:
+            return []
+        choices = _describe_choices("its words", word_numbers)
+        return [f"word {edit.word} is not in the sentence; {choices}"]
+
     if isinstance(edit, Without):
         if edit.part == "scaling" and adds_bias(config.positions):
             positions = f"its positions, {config.positions}, are added to the scores"
@@ -283,6 +326,7 @@ def _edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | No
                 f"this model has no position vectors that could be left out; its positions are {config.positions!r}"
             ]
         return []
+
     attentions = attention_names(config)
     if edit.attention not in attentions:
         return [f"{edit.attention!r:.60} is no attention of this model; {_describe_choices('it has', attentions)}"]
@@ -298,15 +342,18 @@ def _pattern_row_problems(edit: Pattern, source: int) -> list[str]:
     """Return the reasons why these weights cannot stand in a row of a pattern."""
     where = f"row {edit.row} of {edit.attention}"
     is_causal = edit.attention.startswith("decoder") and edit.attention.endswith("self")
+
     problems = []
-    # How many rows the decoder will have is not known before the search: `refuse_rows_beyond` checks them afterwards.
+    # How many rows the decoder will have is not known before the search: `refuse_rows_beyond`
+    # checks them afterwards.
     if edit.row < 0 or (edit.attention.startswith("encoder") and edit.row >= source):
         problems.append(f"{where} is none; rows are counted from 0")
     if not all(isfinite(value) and value >= 0.0 for value in edit.values):
         problems.append(f"{where}: weights must be numbers of at least 0")
     if not is_causal and len(edit.values) != source:
         problems.append(f"{where} has {source} weights, one for each source piece; {len(edit.values)} were given")
-    # More values than the row needs are accepted if they are 0, as a row of a whole pattern has them.
+    # More values than the row needs are accepted if
+    # they are 0, as a row of a whole pattern has them.
     if is_causal and (len(edit.values) <= edit.row or any(edit.values[edit.row + 1 :])):
         problems.append(
             f"{where} has {edit.row + 1} weights, for itself and the pieces before it; later ones must be 0"
@@ -316,25 +363,30 @@ def _pattern_row_problems(edit: Pattern, source: int) -> list[str]:
 
 def attention_names(config: ModelConfig) -> list[str]:
     """Return the names of all attentions: encoder.0.self, ..., decoder.0.self, decoder.0.cross, ..."""
-    encoder_attentions = [f"encoder.{n}.self" for n in range(config.encoder_layers)]
-    return encoder_attentions + [
-        f"decoder.{n}.{sublayer}" for n in range(config.decoder_layers) for sublayer in ("self", "cross")
-    ]
+    names = [f"encoder.{n}.self" for n in range(config.encoder_layers)]
+    for n in range(config.decoder_layers):
+        names += [f"decoder.{n}.self", f"decoder.{n}.cross"]
+    return names
 
 
 def _describe_choices(label: str, choices: Sequence[Any]) -> str:
     """Return a label with all of a few choices, or with the first and last of many."""
     if not choices:
         return f"{label}: none"
-    return f"{label}: {', '.join(map(str, choices))}" if len(choices) < 4 else f"{label}: {choices[0]} to {choices[-1]}"
+    if len(choices) < 4:
+        return f"{label}: {', '.join(map(str, choices))}"
+    return f"{label}: {choices[0]} to {choices[-1]}"
 
 
 def refuse_rows_beyond(edits: Sequence[EditSpec], positions: int) -> None:
     """Raise ValueError for a decoder row that the translation is too short to reach."""
-    problems = [
-        f"row {edit.row} of {edit.attention} is never reached: the translation has {positions} pieces"
-        for edit in edits
-        if isinstance(edit, Pattern) and edit.attention.startswith("decoder") and edit.row >= positions
-    ]
+    problems = []
+    for edit in edits:
+        if not isinstance(edit, Pattern) or not edit.attention.startswith("decoder"):
+            continue
+        if edit.row >= positions:
+            row = f"row {edit.row} of {edit.attention}"
+            problems.append(f"{row} is never reached: the translation has {positions} pieces")
+
     if problems:
         raise ValueError("; ".join(problems))

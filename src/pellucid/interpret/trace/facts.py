@@ -30,9 +30,10 @@ SettingValue = bool | int | float | str  # a value in a table of settings
 class TraceSide:
     """One language of a trace.
 
-    `words` has for each piece the index of its word in `text` (words are separated by white space), None for special
-    tokens. `unknown` marks the pieces that are UNK, or bytes of a character that no piece covers. The first `context`
-    pieces of a source belong to the sentence before it and to BOS, which stands between both in `text`, too.
+    `words` has for each piece the index of its word in `text` (words are separated by white space),
+    None for special tokens. `unknown` marks the pieces that are UNK, or bytes of a character that
+    no piece covers. The first `context` pieces of a source belong to the sentence before it and to
+    BOS, which stands between both in `text`, too.
     """
 
     text: str
@@ -67,7 +68,8 @@ class Candidate:
 class DecodingStep:
     """One step of decoding: the piece read, the piece written, and its alternatives.
 
-    `others` is the probability of all pieces outside `top`; `rank` is the rank of the chosen piece among all, 1 first.
+    `others` is the probability of all pieces outside `top`; `rank` is the rank of the chosen piece
+    among all, 1 first.
     """
 
     step: int
@@ -84,8 +86,8 @@ class DecodingStep:
 class TreeNode:
     """One candidate of a search.
 
-    `total` is the sum of the log-probabilities from the root, `score` is `total` divided by the length penalty, `rank`
-    is the candidate's rank within its step, 1 first.
+    `total` is the sum of the log-probabilities from the root, `score` is `total` divided by the
+    length penalty, `rank` is the candidate's rank within its step, 1 first.
     """
 
     id: int
@@ -153,13 +155,14 @@ class LinePart:
 class TraceFacts:
     """All facts of a trace. `id` is a short hash of model, sentence, settings and edits, equal for equal traces.
 
-    `source` is as the model read it, `target` as it wrote it; with `forced` the target was given, not searched for.
-    `stop` says why it ends: after EOS, or at the largest number of pieces. `log_prob` is the whole translation's,
-    a natural logarithm, and `score` is it over the length penalty. `tree` is None where no search could be observed.
-    `text` is the whole line that a user gets, with tags and white space where they stood; `translation_notes` are about
-    the translation, `notes` are these and the remarks about the trace; `context` is the sentence before, if any. `part`
-    says which part of its line `sentence` is, where the line is translated in several. `alarms` say what went wrong,
-    and `grade` whether a person can use the translation of a search.
+    `source` is as the model read it, `target` as it wrote it; with `forced` the target was given,
+    not searched for. `stop` says why it ends: after EOS, or at the largest number of pieces.
+    `log_prob` is the whole translation's, a natural logarithm, and `score` is it over the length
+    penalty. `tree` is None where no search could be observed. `text` is the whole line that a user
+    gets, with tags and white space where they stood; `translation_notes` are about the translation,
+    `notes` are these and the remarks about the trace; `context` is the sentence before, if any.
+    `part` says which part of its line `sentence` is, where the line is translated in several.
+    `alarms` say what went wrong, and `grade` whether a person can use the translation of a search.
     """
 
     id: str
@@ -193,23 +196,42 @@ _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
 def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str) -> TraceSide:
-    """Return one side of a trace, each piece with its word; a piece that spans two words belongs to the first."""
+    """Return one side of a trace, each piece with its word.
+
+    A piece that spans two words belongs to the first.
+    """
     last = len(ids) - (ids[-1:] == [EOS])
     word_of_piece: list[int | None] = [None] * len(ids)
     # In reverse, so that the first of two words that share a piece is written last.
-    for word, piece in reversed(
-        [(n, i) for n, piece_range in enumerate(word_piece_ranges(pieces[:last], text)) for i in piece_range]
-    ):
-        word_of_piece[piece] = word
-    unknown = [i == UNK or bool(_BYTE.fullmatch(piece)) for i, piece in zip(ids, pieces, strict=True)]
-    return TraceSide(text, normalised, list(pieces), ids, word_of_piece, unknown, context=count_context(ids))
+    ranges = list(enumerate(word_piece_ranges(pieces[:last], text)))
+    for word, piece_range in reversed(ranges):
+        for piece in piece_range:
+            word_of_piece[piece] = word
+
+    unknown = []
+    for i, piece in zip(ids, pieces, strict=True):
+        unknown.append(i == UNK or bool(_BYTE.fullmatch(piece)))
+    return TraceSide(
+        text,
+        normalised,
+        list(pieces),
+        ids,
+        word_of_piece,
+        unknown,
+        context=count_context(ids),
+    )
 
 
 def model_facts(bundle: Bundle) -> _ModelFacts:
-    """Return the facts of the model; its name is the end of its directory, its hashes belong to the files loaded."""
+    """Return the facts of the model.
+
+    Its name is the end of its directory, its hashes belong to the files loaded.
+    """
     files = bundle.manifest.get("files", {})
     parameter_count = sum(parameter.numel() for parameter in bundle.model.parameters())
-    tokenizer_hashes = [files.get(name, {}).get("sha256", "") for name in Tokenizer.files(bundle.tokenizer.config)]
+    tokenizer_hashes = []
+    for name in Tokenizer.files(bundle.tokenizer.config):
+        tokenizer_hashes.append(files.get(name, {}).get("sha256", ""))
     return _ModelFacts(
         "/".join(bundle.directory.resolve().parts[-2:]),
         asdict(bundle.model.config),

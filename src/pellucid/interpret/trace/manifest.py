@@ -24,15 +24,49 @@ from pellucid.store.weights import model_without_storage
 FORMAT, VERSION = "pellucid-trace", 1
 
 # Facts that have their own place in the manifest, or none.
-_FACTS_ELSEWHERE = {"id", "model", "run", "text", "piece_log_probs", "translation_notes", "alarms", "grade"}
+_FACTS_ELSEWHERE = {
+    "id",
+    "model",
+    "run",
+    "text",
+    "piece_log_probs",
+    "translation_notes",
+    "alarms",
+    "grade",
+}
 
 
 def build_manifest(trace: TraceData) -> dict[str, Any]:
     """Build the `Manifest` of web/src/types.ts, ready for JSON, with None for the checks, which were not made yet."""
     facts = asdict(trace.facts)
-    fixed = {"mode": "eval", "dropout": "off", "capture": trace.facts.run.dtype, "bytes": trace.nbytes}
+    fixed = {
+        "mode": "eval",
+        "dropout": "off",
+        "capture": trace.facts.run.dtype,
+        "bytes": trace.nbytes,
+    }
     size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
     made_by, edited = operations(trace.config), trace.replaced
+
+    # For each letter its meaning, its length, and the pieces along S and T.
+    axes = {}
+    for letter, means in LEGEND.items():
+        if letter == "B":  # a trace is of one sentence
+            continue
+        axes[letter] = {"means": means, "size": size[letter]}
+        if letter in trace.labels:
+            axes[letter]["labels"] = trace.labels[letter]
+
+    tensors = []
+    for row in glossary(trace.config):
+        is_edited = row.name in edited
+        tensors.append(_tensor_row(trace, row, size, made_by[row.name], is_edited))
+
+    # The weights, each once, as `named_parameters` has them.
+    parameters = []
+    for name, parameter in trace.model.named_parameters():
+        parameters.append({"name": name, "shape": list(parameter.shape), "captured": True})
+
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -40,21 +74,9 @@ def build_manifest(trace: TraceData) -> dict[str, Any]:
         "model": facts["model"],
         "run": {**facts["run"], **fixed},
         **{key: value for key, value in facts.items() if key not in _FACTS_ELSEWHERE},
-        # For each letter its meaning, its length, and the pieces along S and T. A trace is of one sentence: no B.
-        "axes": {
-            letter: {"means": means, "size": size[letter]}
-            | ({"labels": trace.labels[letter]} if letter in trace.labels else {})
-            for letter, means in LEGEND.items()
-            if letter != "B"
-        },
-        "tensors": [
-            _tensor_row(trace, row, size, made_by[row.name], row.name in edited) for row in glossary(trace.config)
-        ],
-        # The weights, each once, as `named_parameters` has them.
-        "parameters": [
-            {"name": name, "shape": list(parameter.shape), "captured": True}
-            for name, parameter in trace.model.named_parameters()
-        ],
+        "axes": axes,
+        "tensors": tensors,
+        "parameters": parameters,
         "checks": None,
     }
 
@@ -85,6 +107,7 @@ def _tensor_row(
         values = values[np.isfinite(values)]
         if values.size:
             entry |= {"least": float(values.min()), "largest": float(values.max())}
+
     return entry
 
 
@@ -93,7 +116,10 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class _SourceLine:
-    """A line of the installed source, as `SourceLine` of web/src/types.ts; its file is named from the package down."""
+    """A line of the installed source, as `SourceLine` of web/src/types.ts.
+
+    Its file is named from the package down.
+    """
 
     file: str
     line: int
@@ -102,7 +128,9 @@ class _SourceLine:
 
 
 def source_line_of(name: str, config: ModelConfig) -> _SourceLine:
-    """Return the line where a model of this config shows a tensor; KeyError for a name that it does not have.
+    """Return the line where a model of this config shows a tensor.
+
+    Raises KeyError for a name that it does not have.
 
     >>> config = ModelConfig(8000, 8000, d_model=128, d_ff=256, heads=4, encoder_layers=4, decoder_layers=4)
     >>> code = source_line_of("decoder.3.cross.pattern", config)
@@ -113,8 +141,9 @@ def source_line_of(name: str, config: ModelConfig) -> _SourceLine:
     layer = re.match(r"(encoder|decoder)\.(\d+)\.", name)
     if layer is not None and int(layer[2]) >= layers[layer[1]]:
         raise KeyError(f"{name!r}: the {layer[1]} has {layers[layer[1]]} layers, the first is number 0")
-    # Sizes and depth do not decide which lines run, so the smallest model of the same structure is asked; configs that
-    # differ in sizes alone then share one entry of the cache.
+
+    # Sizes and depth do not decide which lines run, so the smallest model of the same structure is
+    # asked; configs that differ in sizes alone then share one entry of the cache.
     sizes = {"source_vocabulary": 5, "target_vocabulary": 5, "d_model": 2, "d_ff": 1, "heads": 1}
     depth = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 2}
     lines = _source_lines(replace(config, **sizes, **depth))
@@ -125,10 +154,12 @@ def source_line_of(name: str, config: ModelConfig) -> _SourceLine:
 def _source_lines(config: ModelConfig) -> Mapping[str, _SourceLine]:
     """Return the source line of every tensor that a model of this config shows, by running one."""
     model = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers).eval()
-    # Drawing weights would change the state of torch's random generator; no number is looked at here.
+    # Drawing weights would change the state of torch's
+    # random generator; no number is looked at here.
     for name, weight in list(model.named_parameters()):
         owner, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(owner), leaf, nn.Parameter(torch.zeros(weight.shape)))
+
     pieces = torch.ones(1, 2, dtype=torch.int64)
     listener = _CallerRecorder()
     with torch.inference_mode():
@@ -137,7 +168,10 @@ def _source_lines(config: ModelConfig) -> Mapping[str, _SourceLine]:
 
 
 def _statements_above(file: str, line: int) -> tuple[str, ...]:
-    """Return at most two lines above a line that stand in its block and are a statement each; comments are skipped."""
+    """Return at most two lines above a line that stand in its block and are a statement each.
+
+    Comments are skipped.
+    """
     indent = re.match(r"\s*", linecache.getline(file, line))
     above: list[str] = []
     for number in range(line - 1, 0, -1):

@@ -20,7 +20,8 @@ from pellucid.model import Transformer
 from pellucid.model.known_parts import unknown_parts
 from pellucid.store.directory import Bundle
 
-# Last names of the tensors in the map of the network, which is what the page shows when it is opened.
+# Last names of the tensors in the map of the network,
+# which is what the page shows when it is opened.
 _DRAWN_FIRST = ("embedding", "positions", "allowed", "pattern", "memory", "states")
 
 
@@ -31,17 +32,19 @@ def save_model_page(
     examples: Sequence[str] = (),
     languages: tuple[str | None, str | None] | None = None,
 ) -> int:
-    """Write the page with the model of a trace inside and return its bytes; the trace's sentence is shown first.
+    """Write the page with the model of a trace inside and return its bytes.
 
-    The file holds what the map of that sentence draws, computed here with the weights rounded as in the file.
-    Raises ValueError for a model with parts of its own, which the page has no formula of, for a precision other
-    than float16, float32 and int8, and for a weight that the precision has no room for.
+    The trace's sentence is shown first. The file holds what the map of that sentence draws,
+    computed here with the weights rounded as in the file. Raises ValueError for a model with parts
+    of its own, which the page has no formula of, for a precision other than float16, float32 and
+    int8, and for a weight that the precision has no room for.
     """
     from pellucid.interpret.page.model_file import MODEL_PRECISIONS, save_model_html
 
     if precision not in MODEL_PRECISIONS:
         raise ValueError(f"precision is {precision!r:.20}, a page keeps weights as {', '.join(MODEL_PRECISIONS)}")
     origin, part = trace.origin, trace.facts.part
+
     # A file is opened with a text, and the first part of this text is shown.
     line = part.line if part is not None and part.segment == 1 else trace.sentence
     header = {
@@ -49,6 +52,7 @@ def save_model_page(
         "examples": list(dict.fromkeys([line, *examples])),
         "languages": languages if languages and all(languages) else None,
     }
+
     # As the page does: with rounded weights, in the search that it opens with, tags read as text.
     model, tokenizer = with_rounded_weights(origin.bundle.model, precision), origin.bundle.tokenizer
     translator = Translator(
@@ -75,12 +79,17 @@ def save_model_page(
     )
 
 
-def pack_model(bundle: Bundle, translator: Translator, most_bytes: int) -> tuple[bytes, Iterator[bytes]]:
+def pack_model(
+    bundle: Bundle,
+    translator: Translator,
+    most_bytes: int,
+) -> tuple[bytes, Iterator[bytes]]:
     """Return a model in float32 for the engine of a page: a line of JSON, and the bytes that it lists, one by one.
 
-    The line holds the header of the model, the hashes of its files, the script of the engine, and the bytes of each
-    block. Raises ValueError, with the reason, for a model that the page cannot compute, for one that was never saved,
-    which nothing tells from another, and for more than `most_bytes` of weights.
+    The line holds the header of the model, the hashes of its files, the script of the engine, and
+    the bytes of each block. Raises ValueError, with the reason, for a model that the page cannot
+    compute, for one that was never saved, which nothing tells from another, and for more than
+    `most_bytes` of weights.
     """
     from pellucid.interpret.page.html_file import format_size, read_script
     from pellucid.interpret.page.model_file import ENGINE_PATH
@@ -90,29 +99,37 @@ def pack_model(bundle: Bundle, translator: Translator, most_bytes: int) -> tuple
         raise ValueError(f"its weights have {format_size(size)}, and a browser gets {format_size(most_bytes)} at most")
     if not facts.sha256:
         raise ValueError("the model was never saved")
+
+    sizes = {}
+    for name, parameter in bundle.model.named_parameters():
+        sizes[f"parameter {name}"] = 4 * parameter.numel()
+    for name, data in files.items():
+        sizes[f"tokenizer {name}"] = len(data)
     head = {
         "header": _model_header(bundle, translator, "float32"),
         "sha256": facts.sha256,
         "tokenizer_sha256": facts.tokenizer_sha256,
         "engine": read_script(ENGINE_PATH),
-        "sizes": {
-            **{f"parameter {name}": 4 * weights.numel() for name, weights in bundle.model.named_parameters()},
-            **{f"tokenizer {name}": len(data) for name, data in files.items()},
-        },
+        "sizes": sizes,
     }
     weights = (values.astype("<f4", copy=False).tobytes() for _, values in _list_parameters(bundle.model))
     return json.dumps(head).encode() + b"\n", chain(weights, files.values())
 
 
 def _model_header(bundle: Bundle, translator: Translator, precision: str) -> dict[str, Any]:
-    """Return `ModelHeader` of web/src/engine/package.ts; raise ValueError for a model that the page cannot compute."""
+    """Return `ModelHeader` of web/src/engine/package.ts.
+
+    Raises ValueError for a model that the page cannot compute.
+    """
     tokenizer, lengths = bundle.tokenizer, translator.lengths
     if problems := unknown_parts(bundle.model):
         raise ValueError(f"the page computes only parts of Pellucid's own: {'; '.join(problems)}")
     if tokenizer.languages:
         raise ValueError("the page does not tell a multilingual model which language to write")
-    if reasons := [reason for side in (tokenizer.source, tokenizer.target) for reason in _tokenizer_problems(side)]:
-        raise ValueError(f"the page cannot cut text as this tokenizer does: it {reasons[0]}")
+    for side in (tokenizer.source, tokenizer.target):
+        for reason in _tokenizer_problems(side):
+            raise ValueError(f"the page cannot cut text as this tokenizer does: it {reason}")
+
     return {
         "format": "pellucid-model",
         "version": 1,
@@ -145,24 +162,31 @@ def _list_parameters(model: Transformer) -> Iterator[tuple[str, np.ndarray]]:
         yield name, parameter.detach().float().cpu().numpy()
 
 
-# Kind of a piece that SentencePiece cuts out of a text before anything else, in the protocol buffer of its models.
+# Kind of a piece that SentencePiece cuts out of a text
+# before anything else, in the protocol buffer of its models.
 _USER_DEFINED = 4
 
 
 def _tokenizer_problems(pieces: PieceModel) -> list[str]:
     """Return the reasons why the page cannot cut text as a SentencePiece model does, in words that follow "it"."""
-    # Fields by the numbers of sentencepiece_model.proto: 1 pieces (3 kind), 2 settings of the training.
-    fields = list(_read_fields(pieces.serialized_model_proto()))
-    kinds = {
-        dict(_read_fields(value)).get(3, 1) for number, value in fields if number == 1 and isinstance(value, bytes)
-    }
-    settings = dict(
-        _read_fields(next((value for number, value in fields if number == 2 and isinstance(value, bytes)), b""))
-    )
-    return [
-        *(["has symbols that a user defined"] if _USER_DEFINED in kinds else []),
-        *(["marks the ends of words instead of their beginnings"] if settings.get(24) else []),
-    ]
+    # Fields by the numbers of sentencepiece_model.proto:
+    # 1 pieces (3 kind), 2 settings of the training.
+    kinds = set()
+    settings: dict[int, int | bytes] = {}
+    for number, value in _read_fields(pieces.serialized_model_proto()):
+        if not isinstance(value, bytes):
+            continue
+        if number == 1:
+            kinds.add(dict(_read_fields(value)).get(3, 1))
+        elif number == 2 and not settings:
+            settings = dict(_read_fields(value))
+
+    problems = []
+    if _USER_DEFINED in kinds:
+        problems.append("has symbols that a user defined")
+    if settings.get(24):
+        problems.append("marks the ends of words instead of their beginnings")
+    return problems
 
 
 def _read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -201,6 +225,7 @@ def _text_files(tokenizer: Tokenizer, profile: SourceProfile | None) -> Mapping[
         files[side] = pieces.serialized_model_proto()
         if isinstance(pieces, ListedPieces):
             files[f"{side}.pieces"] = json.dumps(pieces.names).encode()
+
     if profile is not None and profile.words:
         files["words"] = "\n".join(profile.words).encode()
     return files

@@ -30,12 +30,15 @@ class Check:
     means: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return the check as `Check` of web/src/types.ts; infinities and NaN, which JSON lacks, become None."""
-        numbers = {"value": self.value, "limit": self.limit}
-        return {
-            **asdict(self),
-            **{k: number if number is not None and isfinite(number) else None for k, number in numbers.items()},
-        }
+        """Return the check as `Check` of web/src/types.ts.
+
+        Infinities and NaN, which JSON lacks, become None.
+        """
+        row = asdict(self)
+        for name in ("value", "limit"):
+            if row[name] is not None and not isfinite(row[name]):
+                row[name] = None
+        return row
 
 
 def check_at_most(limit: float, name: str, value: float, means: str) -> Check:
@@ -51,10 +54,11 @@ def checks_not_made(why: str, *names: str) -> list[Check]:
 
 @dataclass(frozen=True)
 class CapturedRun:
-    """A run as the checks see it. Arrays have no batch axis; a tensor that was not captured is not in `tensors`.
+    """A run as the checks see it. Arrays have no batch axis.
 
-    `source`, `inputs` and `target` are ids: what the encoder read, what the decoder read, what it wrote. `replaced`
-    names the tensors that an edit replaced.
+    A tensor that was not captured is not in `tensors`. `source`, `inputs` and `target` are ids:
+    what the encoder read, what the decoder read, what it wrote. `replaced` names the tensors that
+    an edit replaced.
     """
 
     config: ModelConfig
@@ -90,11 +94,16 @@ class CapturedRun:
         """Largest difference to expect between two ways of computing a number, relative to the largest of its kind."""
         return 1e-10 if all(x.dtype in (np.float64, np.bool_) for x in self.tensors.values()) else 1e-5
 
-    def why_not_checked(self, *names: str, edits: bool = False, formulas: bool = False) -> str | None:
+    def why_not_checked(
+        self,
+        *names: str,
+        edits: bool = False,
+        formulas: bool = False,
+    ) -> str | None:
         """Return the reason why a check that needs these tensors cannot be made; None if it can.
 
-        With `edits`, replaced tensors prevent it; with `formulas`, it needs to know every module of the model, because
-        it computes them again.
+        With `edits`, replaced tensors prevent it; with `formulas`, it needs to know every module of
+        the model, because it computes them again.
         """
         if edits and self.replaced:
             return f"an edit replaced {_list_first_names(self.replaced)}"
@@ -124,17 +133,24 @@ def _list_first_names(names: Collection[str]) -> str:
 
 def check_patterns(run: CapturedRun) -> Iterator[Check]:
     """Check that each row of a pattern is a distribution over the keys it may read."""
-    names = [name for name in run.tensors if name.endswith(".pattern") and name not in run.replaced]
-    names = [name for name in names if name.replace(".pattern", ".allowed") in run.tensors]
+    names = []
+    for name in run.tensors:
+        is_unedited_pattern = name.endswith(".pattern") and name not in run.replaced
+        if is_unedited_pattern and name.replace(".pattern", ".allowed") in run.tensors:
+            names.append(name)
+
     sum_name, zero_name = "rows of every pattern sum to 1", "what may not be read has weight 0"
     if not names:
         yield from checks_not_made("no unedited pattern was captured", sum_name, zero_name)
         return
+
     sum_error, forbidden_weight = 0.0, 0.0
     for name in names:
-        pattern, allowed = run.tensors[name].astype(np.float64), run.tensors[name.replace(".pattern", ".allowed")] != 0
+        pattern = run.tensors[name].astype(np.float64)
+        allowed = run.tensors[name.replace(".pattern", ".allowed")] != 0
         if name.startswith("decoder") and ".self." in name:
-            # A model whose mask lets the future through would otherwise be measured by its own mistake.
+            # A model whose mask lets the future through
+            # would otherwise be measured by its own mistake.
             allowed = allowed & np.tri(allowed.shape[-1], dtype=bool)
         allowed, sums = np.broadcast_to(allowed, pattern.shape), pattern.sum(axis=-1)
         # A row that may read nothing is all zeros, and sums to 0.
@@ -142,10 +158,14 @@ def check_patterns(run: CapturedRun) -> Iterator[Check]:
         forbidden_weight = largest_difference(
             forbidden_weight, np.where(allowed, 0.0, pattern), np.minimum(pattern, 0.0)
         )
+
     omitted = f"; {_list_first_names(run.replaced)} left out, edited" if run.replaced else ""
     rows = sum(run.tensors[name].shape[0] * run.tensors[name].shape[1] for name in names)
     yield check_at_most(
-        min(run.rounding, 1e-6), sum_name, sum_error, f"Largest distance from 1 over {rows:,} rows{omitted}."
+        min(run.rounding, 1e-6),
+        sum_name,
+        sum_error,
+        f"Largest distance from 1 over {rows:,} rows{omitted}.",
     )
     yield check_at_most(
         0.0,
@@ -161,6 +181,7 @@ def check_recomputed(run: CapturedRun) -> Check:
     if reason := run.why_not_checked(formulas=True):
         return checks_not_made(reason, name)[0]
     ids = {"source": run.source, "target": run.inputs}
+
     errors: dict[str, float] = {}
     for tensor, operation in operations(run.config).items():
         if (
@@ -171,9 +192,11 @@ def check_recomputed(run: CapturedRun) -> Check:
             continue
         captured = run.tensors[tensor].astype(np.float64)
         inputs = [run.tensors[input_name] for input_name in operation.inputs]
-        # From captured inputs rather than recomputed ones, so that an error stays where it was made.
+        # From captured inputs rather than recomputed
+        # ones, so that an error stays where it was made.
         recomputed = recompute(operation, inputs, run.parameter, ids, captured.shape)
         errors[tensor] = largest_difference(0.0, captured - recomputed) / (largest_difference(0.0, recomputed) or 1.0)
+
     if not errors:
         return checks_not_made("no tensor was captured together with those it is computed from", name)[0]
     # NaN compares as neither larger nor smaller, so max alone might pass over it.
@@ -191,13 +214,21 @@ def check_recomputed(run: CapturedRun) -> Check:
 def check_accounts(run: CapturedRun) -> Iterator[Check]:
     """Check that the parts of every written piece's logit add up to it, and would not if the largest were missing."""
     limit = 1e-10 if run.rounding < 1e-9 else 1e-4
-    sums, control = "the parts of each written piece's logit add up to it", "without its largest part, no logit adds up"
+    sums = "the parts of each written piece's logit add up to it"
+    control = "without its largest part, no logit adds up"
     needed = [name for name in operations(run.config) if name == "logits" or name.startswith("decoder.")]
     if reason := run.why_not_checked(*needed, formulas=True):
         yield from checks_not_made(reason, sums, control)
         return
+
     questions = [LogitQuestion(step, token) for step, token in enumerate(run.target)]
-    accounts = account_for_logits(run.config, run.tensors.__getitem__, run.parameter, run.pieces, questions)
+    accounts = account_for_logits(
+        run.config,
+        run.tensors.__getitem__,
+        run.parameter,
+        run.pieces,
+        questions,
+    )
     part_count = len(accounts[0].parts)
     yield check_at_most(
         limit,
@@ -220,22 +251,32 @@ def _error_without_largest(account: LogitAccount) -> float:
     """Return by how much the parts miss the logit when the largest is left out, relative to it."""
     values = [part.value for part in account.parts]
     largest = max(values, key=abs)
-    return abs(account.sum - largest - account.logit) / max(abs(largest), abs(account.logit), np.finfo(float).tiny)
+    return abs(account.sum - largest - account.logit) / max(
+        abs(largest),
+        abs(account.logit),
+        np.finfo(float).tiny,
+    )
 
 
 def check_steps(run: CapturedRun) -> Iterator[Check]:
     """Check that each step says of its candidates what the logits say."""
-    whole_name, same_name = "the probabilities of each step sum to 1", "the numbers of each step follow from the logits"
+    whole_name = "the probabilities of each step sum to 1"
+    same_name = "the numbers of each step follow from the logits"
     if not run.steps:
         yield from checks_not_made("no steps were kept", whole_name, same_name)
         return
-    error = largest_difference(
-        0.0, *(np.array(sum(candidate.prob for candidate in step.top) + step.others - 1.0) for step in run.steps)
-    )
+
+    distances = []
+    for step in run.steps:
+        total = sum(candidate.prob for candidate in step.top) + step.others
+        distances.append(np.array(total - 1.0))
+
+    error = largest_difference(0.0, *distances)
     yield check_at_most(1e-6, whole_name, error, f"Largest distance from 1 over {len(run.steps)} steps.")
     if reason := run.why_not_checked("logits"):
         yield from checks_not_made(reason, same_name)
         return
+
     error = 0.0
     for step in run.steps:
         logits = run.tensors["logits"][step.step].astype(np.float64)
@@ -253,6 +294,7 @@ def check_steps(run: CapturedRun) -> Iterator[Check]:
         error = largest_difference(
             error, step.entropy - entropy, np.array(step.others_count + len(step.top) - len(logits))
         )
+
     yield check_at_most(
         1e-5,
         same_name,
@@ -262,5 +304,11 @@ def check_steps(run: CapturedRun) -> Iterator[Check]:
 
 
 def largest_difference(least: float, *differences: np.ndarray) -> float:
-    """Return the largest absolute value of all numbers, at least `least`; NaN if any of them is NaN."""
-    return float(np.max([least, *(np.max(np.abs(difference), initial=0.0) for difference in differences)]))
+    """Return the largest absolute value of all numbers, at least `least`.
+
+    NaN if any of them is NaN.
+    """
+    largest = [least]
+    for difference in differences:
+        largest.append(np.max(np.abs(difference), initial=0.0))
+    return float(np.max(largest))

@@ -16,10 +16,12 @@ from pellucid.model.positions import adds_bias
 class Operation:
     """Operation that makes one tensor: its kind, the tensors it takes, and the numbers and weights that it uses.
 
-    Weights are named as in `Transformer.named_parameters`. Fields that a kind does not use keep their defaults.
+    Weights are named as in `Transformer.named_parameters`. Fields that a kind does not use keep
+    their defaults.
     """
 
-    # One of `FIELDS_OF_KIND`; `recompute` has a formula for each but "given", which only the model itself can make.
+    # One of `FIELDS_OF_KIND`; `recompute` has a formula for
+    # each but "given", which only the model itself can make.
     kind: str
     inputs: tuple[str, ...] = ()
     table: str = ""
@@ -85,7 +87,14 @@ def operations(config: ModelConfig) -> dict[str, Operation]:
     output_bias = "output_bias" if c.output_bias else None
     return dict(
         [
-            *_stack_operations(c, "encoder", "source", c.encoder_layers, "source_embedding.weight", "memory"),
+            *_stack_operations(
+                c,
+                "encoder",
+                "source",
+                c.encoder_layers,
+                "source_embedding.weight",
+                "memory",
+            ),
             *_stack_operations(c, "decoder", "target", c.decoder_layers, target, "states"),
             ("logits", Operation("linear", ("states",), weight=output, bias=output_bias)),
         ]
@@ -102,14 +111,20 @@ def _stack_operations(
         yield positions, Operation("sinusoid")
     if c.positions == "learned":
         yield positions, Operation("row", table=f"{side}_positions.table")
+
     # Rotary positions turn queries and keys inside the attention instead; nothing is added here.
     adds_positions = c.positions in ("sinusoidal", "learned")
-    yield x, Operation("add", (embedding, positions)) if adds_positions else Operation("same", (embedding,))
+    yield (
+        x,
+        Operation("add", (embedding, positions)) if adds_positions else Operation("same", (embedding,)),
+    )
+
     for layer in range(depth):
         for sublayer in ("self", "ffn") if stack == "encoder" else ("self", "cross", "ffn"):
             inside, residual = f"{stack}.{layer}.{sublayer}", f"{stack}.{layer}.{sublayer}_residual"
             norm, total = f"{residual}.norm", f"{residual}.sum"
-            # Pre-norm: the sublayer reads a normed copy, and the sum goes on. Post-norm: the norm of the sum goes on.
+            # Pre-norm: the sublayer reads a normed copy, and the sum goes on. Post-norm: the norm
+            # of the sum goes on.
             sublayer_input = norm if c.norm_first else x
             if c.norm_first:
                 yield norm, _norm_operation(c, x, norm)
@@ -122,6 +137,7 @@ def _stack_operations(
             if not c.norm_first:
                 yield norm, _norm_operation(c, total, norm)
             x = total if c.norm_first else norm
+
     # Post-norm layers end in a norm, so a stack of them has no norm of its own at the end.
     yield end, _norm_operation(c, x, f"{stack}_norm") if c.norm_first else Operation("same", (x,))
 
@@ -129,49 +145,69 @@ def _stack_operations(
 def _attention_operations(c: ModelConfig, inside: str, x: str) -> Iterator[_NamedOperation]:
     cross = inside.endswith("cross")
     y = "memory" if cross else x
-    # Queries and keys of cross-attention stand in different sentences: their distance means nothing.
+    # Queries and keys of cross-attention stand in
+    # different sentences: their distance means nothing.
     turned = c.positions == "rotary" and not cross
-    q, k, v, products, position_bias, scores, allowed, pattern, head_output = (
-        f"{inside}.{last}"
-        for last in ("q", "k", "v", "products", "position_bias", "scores", "allowed", "pattern", "head_output")
-    )
-    # One weight holds the three projections: rows of all queries, then of all keys, then of all values.
+    q, k, v = f"{inside}.q", f"{inside}.k", f"{inside}.v"
+    products = f"{inside}.products"
+    position_bias = f"{inside}.position_bias"
+    scores = f"{inside}.scores"
+    allowed = f"{inside}.allowed"
+    pattern = f"{inside}.pattern"
+    head_output = f"{inside}.head_output"
+
+    # One weight holds the three projections: rows of
+    # all queries, then of all keys, then of all values.
     weight, bias = f"{inside}.qkv.weight", f"{inside}.qkv.bias"
     yield q, Operation("linear", (x,), weight=weight, bias=bias, split=True, turned=turned)
-    yield k, Operation("linear", (y,), weight=weight, bias=bias, first=c.d_model, split=True, turned=turned)
+    yield (
+        k,
+        Operation(
+            "linear",
+            (y,),
+            weight=weight,
+            bias=bias,
+            first=c.d_model,
+            split=True,
+            turned=turned,
+        ),
+    )
     yield v, Operation("linear", (y,), weight=weight, bias=bias, first=2 * c.d_model, split=True)
     yield products, Operation("dot", (q, k))
+
     # The divisor is sqrt(d_k), the width of one head (Vaswani et al. 2017, 3.2.1).
     if adds_bias(c.positions) and not cross:
         yield position_bias, Operation("given")
         yield scores, Operation("scale", (products, position_bias), divisor=c.head_width**0.5)
     else:
         yield scores, Operation("scale", (products,), divisor=c.head_width**0.5)
+
     yield allowed, Operation("present" if cross or inside.startswith("encoder") else "causal")
     yield pattern, Operation("softmax", (scores, allowed))
     yield head_output, Operation("mix", (pattern, v))
-    yield (
-        f"{inside}.output",
-        Operation(
-            "linear", (head_output,), weight=f"{inside}.output.weight", bias=f"{inside}.output.bias", merged=True
-        ),
-    )
+    output = f"{inside}.output"
+    weight, bias = f"{output}.weight", f"{output}.bias"
+    yield output, Operation("linear", (head_output,), weight=weight, bias=bias, merged=True)
 
 
 def _feed_forward_operations(c: ModelConfig, inside: str, x: str) -> Iterator[_NamedOperation]:
     inner, active = f"{inside}.inner", f"{inside}.active"
     yield inner, Operation("linear", (x,), weight=f"{inner}.weight", bias=f"{inner}.bias")
     yield active, Operation("activation", (inner,), function=c.activation)
-    yield (
-        f"{inside}.output",
-        Operation("linear", (active,), weight=f"{inside}.outer.weight", bias=f"{inside}.outer.bias"),
-    )
+    weight, bias = f"{inside}.outer.weight", f"{inside}.outer.bias"
+    yield f"{inside}.output", Operation("linear", (active,), weight=weight, bias=bias)
 
 
 def _norm_operation(c: ModelConfig, x: str, name: str) -> Operation:
     rms = c.norm == "rms"
     # An RMSNorm has no bias.
-    return Operation("norm", (x,), weight=f"{name}.weight", bias=None if rms else f"{name}.bias", rms=rms)
+    return Operation(
+        "norm",
+        (x,),
+        weight=f"{name}.weight",
+        bias=None if rms else f"{name}.bias",
+        rms=rms,
+    )
 
 
 Parameter = Callable[[str], np.ndarray]  # function that returns a weight of the model by its name
@@ -234,7 +270,12 @@ def _as_float64(x: np.ndarray) -> np.ndarray:
     return np.asarray(x, dtype=np.float64)
 
 
-def _recompute_linear(operation: Operation, x: np.ndarray, parameter: Parameter, shape: Sequence[int]) -> np.ndarray:
+def _recompute_linear(
+    operation: Operation,
+    x: np.ndarray,
+    parameter: Parameter,
+    shape: Sequence[int],
+) -> np.ndarray:
     """Return x times a block of rows of a matrix, plus the same block of its bias, with heads split or merged."""
     width = shape[0] * shape[2] if operation.split else shape[-1]
     rows = slice(operation.first, operation.first + width)
@@ -246,11 +287,13 @@ def _recompute_linear(operation: Operation, x: np.ndarray, parameter: Parameter,
     if operation.split:  # (T H*E) -> (H T E)
         y = y.reshape(len(y), shape[0], shape[2]).swapaxes(0, 1)
     if operation.turned:
-        # Each pair (2i, 2i + 1) of a head is rotated by position / 10000^(2i / E), as complex numbers (Su et al. 2021,
-        # 3.2.1). The table, in float32, has sines at even places and cosines at odd ones: cos + i sin is the rotation.
+        # Each pair (2i, 2i + 1) of a head is rotated by position / 10000^(2i / E), as complex
+        # numbers (Su et al. 2021, 3.2.1). The table, in float32, has sines at even places and
+        # cosines at odd ones: cos + i sin is the rotation.
         table = recompute_sinusoids(*y.shape[1:])
         pairs = (y[..., 0::2] + 1j * y[..., 1::2]) * (table[:, 1::2] + 1j * table[:, 0::2])
         y = np.stack([pairs.real, pairs.imag], axis=-1).reshape(y.shape)
+
     return y
 
 
@@ -261,7 +304,10 @@ def recompute_sinusoids(positions: int, width: int) -> np.ndarray:
 
 
 def recompute_softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Return e^score over the sum of those allowed in its row; 0 elsewhere, and in a row that may read nothing."""
+    """Return e^score over the sum of those allowed in its row.
+
+    It is 0 elsewhere, and in a row that may read nothing.
+    """
     allowed = np.broadcast_to(allowed, scores.shape)
     largest = np.max(scores, axis=-1, keepdims=True, where=allowed, initial=-np.inf)
     raised = np.exp(scores - largest, where=allowed, out=np.zeros_like(scores))

@@ -34,8 +34,8 @@ _FORMULA = "total / ((5 + pieces) / 6) ^ {}"
 class _TracedTranslation:
     """Ids of a translation, EOS among them where there is one, with the log-probability of each.
 
-    `text` is what a user gets for the line, or for the part of it that was traced; `notes` are about its
-    translation, `remarks` about the trace alone.
+    `text` is what a user gets for the line, or for the part of it that was traced; `notes` are
+    about its translation, `remarks` about the trace alone.
     """
 
     ids: list[int]
@@ -61,18 +61,22 @@ def search_translation(
 ) -> _TracedTranslation:
     """Search for the translation of a line of one segment, under the edits if there are any."""
     prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
-    vocabulary, forbidden = translator.tokenizer.target_vocabulary, (*translator.torch.forbidden, EOS)
+    vocabulary = translator.tokenizer.target_vocabulary
+    forbidden = (*translator.torch.forbidden, EOS)
     wrong = [i for i in prefix_ids if not 0 <= i < vocabulary or i in forbidden]
     if wrong:
         instead = "; pass a finished translation as the target" if wrong[0] == EOS else ""
         raise ValueError(
             f"prefix_ids has {wrong[0]}, which no translation begins with; ids are 4 to {vocabulary - 1}{instead}"
         )
+
     limit = translator.bounds.max_pieces(SearchRequest(source.ids, 1), config)
     if len(prefix_ids) > limit:
         raise ValueError(f"prefix_ids has {len(prefix_ids)} pieces, the translation has at most {limit}")
     engine = translator.torch
-    # A `Prefix` only starts the search; every other edit changes the run itself, which needs the slower engine.
+
+    # A `Prefix` only starts the search; every other edit
+    # changes the run itself, which needs the slower engine.
     if len(prefixes) < len(edits):
         engine = _EditedEngine(engine, edit_watcher(edits, engine.models[0].config, source.words))
     # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
@@ -85,16 +89,23 @@ def search_translation(
     [translation] = SplitLines(translator.reader, translator.lengths, config).join([cut_line], results)
     if translation.stop == "failed":
         raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
+
     remarks = []
     if translation.missing_sentences and cut_line.is_joined:
         remarks.append(_LOSSY_NOTE)
-    # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.
-    ids, search = next(
-        (_written_ids(search.hypotheses[0]), search)
-        for search in reversed(observed.searches)
-        if search.hypotheses
-        and translator.tokenizer.target_pieces(_written_ids(search.hypotheses[0])) == translation.pieces
-    )
+
+    # A line may be searched several times, for instance to place terms; the last search that gave
+    # these pieces decided.
+    target_pieces = translator.tokenizer.target_pieces
+    searches = [search for search in reversed(observed.searches) if search.hypotheses]
+
+    for search in searches:
+        ids = _written_ids(search.hypotheses[0])
+        if target_pieces(ids) == translation.pieces:
+            break
+    else:
+        raise AssertionError("the translation is what one of the searches found")
+
     # A prefix that nobody asked for was chosen by the search, to protect terms or placeholders.
     if search.request.prefix and not (prefix_ids or prefixes):
         remarks.append(_PREFIX_NOTE)
@@ -107,7 +118,7 @@ def search_translation(
         translation.piece_log_probs,
         translation.notes,
         remarks,
-        build_search_tree(search, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
+        build_search_tree(search, config, lambda i: target_pieces([i])[0]),
         translation.alarms,
         translation.grade,
     )
@@ -134,6 +145,7 @@ def score_given_translation(
                 f"the target has the id {wrong[0]}, which cannot stand there; ids are those of the {vocabulary:,} "
                 f"pieces of this model, and {EOS} may stand only at the end"
             )
+
     refuse_long_lines("target", {1: len(ids)}, translator.lengths.longest)
     with inference_only(translator.models[0]):
         [log_probs] = score_targets(translator.models[0], [source], [ids])
@@ -142,11 +154,17 @@ def score_given_translation(
     return _with_log_probs(_TracedTranslation(ids, text, stop, 0.0, 0.0, []), log_probs, config)
 
 
-def rescore(translation: _TracedTranslation, logits: Tensor, config: SearchConfig) -> _TracedTranslation:
+def rescore(
+    translation: _TracedTranslation,
+    logits: Tensor,
+    config: SearchConfig,
+) -> _TracedTranslation:
     """Return the translation with its pieces scored anew by these logits, one row for each piece."""
     log_probs = log_probabilities(logits)
     return _with_log_probs(
-        translation, [float(row[i]) for row, i in zip(log_probs, translation.ids, strict=True)], config
+        translation,
+        [float(row[i]) for row, i in zip(log_probs, translation.ids, strict=True)],
+        config,
     )
 
 
@@ -188,7 +206,8 @@ def choose_segment(
 ) -> TracedLine:
     """Return a line of one segment, or the segment of this number (1 first, the default) as a line by itself.
 
-    Raises ValueError for a line without anything to translate, and for a number that none of its segments has.
+    Raises ValueError for a line without anything to translate, and for a number that none of its
+    segments has.
     """
     if context:
         translator.require_context("context")
@@ -199,11 +218,13 @@ def choose_segment(
     if number is not None and not 1 <= number <= count:
         parts = "it is one" if count == 1 else f"they are 1 to {count}"
         raise ValueError(f"segment is {number}, and the line has no such part; {parts}")
+
     if number is None and count > 1 and config.sentences == "keep":
         raise ValueError(
             f"the line is translated in {count} parts, and a target is that of one; say of which, with segment = 1 to "
             f"{count}"
         )
+
     chosen = cut_line.segments[(number or 1) - 1]
     if context and not chosen.context_text and (number or 1) == 1:
         raise ValueError(
@@ -267,7 +288,11 @@ class _ObservingEngine:
     searches: list[ObservedSearch] = field(default_factory=list)
     batch_size: int = 1
 
-    def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(
+        self,
+        requests: Sequence[SearchRequest],
+        config: SearchConfig,
+    ) -> list[list[Hypothesis]]:
         for original in requests:
             steps: list[SearchStep] = []
             request = replace(original, prefix=self.prefix) if self.prefix else original
@@ -287,7 +312,8 @@ class _EditedEngine(TorchEngine):
         super().__init__(engine.models, engine.forbidden, engine.tokenizer)
         self.watch = watch
 
-    # Without a cache, row 3 of a pattern is row 3 in every step; with one, each step would show a single row 0.
+    # Without a cache, row 3 of a pattern is row 3 in every
+    # step; with one, each step would show a single row 0.
     def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
         [model] = self.models
 
@@ -301,7 +327,10 @@ class _EditedEngine(TorchEngine):
 
 
 class _FullPrefixState:
-    """All tokens that each row has written, with the memory of its sentence; nothing computed earlier is kept."""
+    """All tokens that each row has written, with the memory of its sentence.
+
+    Nothing computed earlier is kept.
+    """
 
     def __init__(self, memory: Memory):
         self.memory = memory
@@ -319,14 +348,22 @@ _LOSSY_NOTE = (
 _PREFIX_NOTE = "to protect text that must not change, the search that decided was given the pieces before that text"
 
 
-def build_search_tree(search: ObservedSearch, config: SearchConfig, piece: Callable[[int], str]) -> SearchTree | None:
-    """Build the tree of all candidates from the observed steps; None for a search that shows no steps."""
+def build_search_tree(
+    search: ObservedSearch,
+    config: SearchConfig,
+    piece: Callable[[int], str],
+) -> SearchTree | None:
+    """Build the tree of all candidates from the observed steps.
+
+    None for a search that shows no steps.
+    """
     if not search.steps:
         return None
     width = 1 if config.method == "greedy" else config.beam
     nodes: list[TreeNode] = []
     path_log_probs: list[list[float]] = []  # of each node, from the root
     live: list[int | None] = [None]  # ids of the nodes of the last step that were kept; None is the root
+
     for step, observed in enumerate(search.steps):
         rows = zip(
             *(x[0].tolist() for x in (observed.parents, observed.tokens, observed.log_probs, observed.totals)),
@@ -336,7 +373,8 @@ def build_search_tree(search: ObservedSearch, config: SearchConfig, piece: Calla
         )
         next_live: list[int | None] = []
         for rank, (parent_index, token, log_prob, total, kept, finished) in enumerate(rows, start=1):
-            # Impossible candidates may fill the end, and one beyond 2 * width shows only how near it came.
+            # Impossible candidates may fill the end, and one
+            # beyond 2 * width shows only how near it came.
             if total == -float("inf") or rank > 2 * width:
                 continue
             parent = live[parent_index]
@@ -362,10 +400,18 @@ def build_search_tree(search: ObservedSearch, config: SearchConfig, piece: Calla
             if kept:
                 next_live.append(len(nodes) - 1)
         live = next_live
+
     children = {(node.parent, node.piece_id): node.id for node in nodes}
     best, node_id = set(), None
     for token in _written_ids(search.hypotheses[0]):
         node_id = children[node_id, token]
         best.add(node_id)
+
     nodes = [replace(node, best=node.id in best) for node in nodes]
-    return SearchTree(width, config.length_penalty, _FORMULA.format(config.length_penalty), 2 * width, nodes)
+    return SearchTree(
+        width,
+        config.length_penalty,
+        _FORMULA.format(config.length_penalty),
+        2 * width,
+        nodes,
+    )

@@ -14,11 +14,16 @@ import numpy as np
 import torch
 
 from pellucid.data.context import join_context
-from pellucid.data.tokenizer import BOS
+from pellucid.data.tokenizer import BOS, Tokenizer
 from pellucid.decode.alarms import find_alarms
+from pellucid.decode.line_segments import Segment
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translator import Translator
-from pellucid.interpret.trace.attribution import LogitAccount, account_for_every_step, account_for_logit
+from pellucid.interpret.trace.attribution import (
+    LogitAccount,
+    account_for_every_step,
+    account_for_logit,
+)
 from pellucid.interpret.trace.capture import capture_tensors, decoding_steps, rows_to_capture
 from pellucid.interpret.trace.checks import check_captured_run
 from pellucid.interpret.trace.diagnosis import TranslationVerdict, judge_translation
@@ -34,6 +39,7 @@ from pellucid.interpret.trace.edits import (
 from pellucid.interpret.trace.facts import (
     DecoderInputs,
     TraceFacts,
+    TraceSide,
     make_side,
     model_facts,
     run_facts,
@@ -58,7 +64,8 @@ _WIDEST_BEAM = 64  # most hypotheses that a page may have kept at each step
 class ModelQueries(Protocol):
     """Questions that a page asks about the whole model: verbs as in `VERBS`, and their answers for a file.
 
-    They live above traces (pellucid.interpret.studies.model_queries), so whoever opens a model hands them down.
+    They live above traces (pellucid.interpret.studies.model_queries), so whoever opens a model
+    hands them down.
     """
 
     @property
@@ -69,7 +76,10 @@ class ModelQueries(Protocol):
 
 @dataclass(frozen=True)
 class Drawing:
-    """A translation that is drawn by chance, piece by piece; the settings mean the same as in `SearchConfig`."""
+    """A translation that is drawn by chance, piece by piece.
+
+    The settings mean the same as in `SearchConfig`.
+    """
 
     temperature: float = 1.0
     top_k: int = 0
@@ -81,10 +91,10 @@ class Drawing:
 class TraceOrigin:
     """Everything a trace was made with, enough to make another one.
 
-    The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces `prefix_ids`; `keep`
-    holds patterns of the names of tensors to capture; `model_queries` answers a page's questions about the whole model.
-    `markup` says what becomes of tags and addresses, and `sentences` of several sentences, as in `SearchConfig`;
-    `context` is the sentence before.
+    The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces
+    `prefix_ids`; `keep` holds patterns of the names of tensors to capture; `model_queries` answers
+    a page's questions about the whole model. `markup` says what becomes of tags and addresses, and
+    `sentences` of several sentences, as in `SearchConfig`; `context` is the sentence before.
     """
 
     translator: Translator
@@ -118,7 +128,8 @@ class Trace(TraceData):
     def manifest(self, checked: bool = True) -> dict[str, Any]:
         """Return what the page draws from: the `Manifest` of web/src/types.ts, ready for JSON.
 
-        With `checked` off it comes in a third of the time, and None stands in the place of the checks.
+        With `checked` off it comes in a third of the time, and None stands in the place of the
+        checks.
         """
         checks = [check.as_json() for check in self.checks()] if checked else None
         return {**self._manifest, "checks": checks}
@@ -127,7 +138,12 @@ class Trace(TraceData):
         """Return the checks of whether the numbers hold together, each with its measurement."""
         return self._checks
 
-    def account(self, step: int, piece: int | None = None, other: int | None = None) -> LogitAccount:
+    def account(
+        self,
+        step: int,
+        piece: int | None = None,
+        other: int | None = None,
+    ) -> LogitAccount:
         """Account for the logit of a piece (by default the one written), or for its difference to another's."""
         return account_for_logit(self, step, piece, other)
 
@@ -136,7 +152,10 @@ class Trace(TraceData):
         return judge_translation(self, reference)
 
     def answers(self) -> dict[str, Any]:
-        """Answer ahead what a page may ask of this trace, for a file; questions without an answer are left out."""
+        """Answer ahead what a page may ask of this trace, for a file.
+
+        Questions without an answer are left out.
+        """
         answers: dict[str, Any] = {}
         with suppress(ValueError):  # tensors that were not captured
             answers["accounts"] = account_for_every_step(self)
@@ -151,7 +170,10 @@ class Trace(TraceData):
 
     @property
     def model_queries(self) -> ModelQueries | None:
-        """Answers to questions about the whole model; None unless whoever opened the model handed them down."""
+        """Answers to questions about the whole model.
+
+        None unless whoever opened the model handed them down.
+        """
         return self.origin.model_queries() if self.origin.model_queries is not None else None
 
     def again(
@@ -175,54 +197,67 @@ class Trace(TraceData):
             context = self.facts.part.context
         elif context is None:
             context = self.facts.context if sentence == self.sentence else ""
-        origin = replace(self.origin, beam=width, prefix_ids=tuple(prefix_ids), drawing=drawing, context=context)
+
+        origin = replace(
+            self.origin,
+            beam=width,
+            prefix_ids=tuple(prefix_ids),
+            drawing=drawing,
+            context=context,
+        )
         return trace_sentence(origin, sentence, target, edits, segment)
 
-    def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
+    def edited(
+        self,
+        *edits: EditSpec | Mapping[str, Any],
+        keep_target: bool | None = None,
+    ) -> "Trace":
         """Trace this sentence again with just these edits, in place of the edits of this trace.
 
-        An edit is a `Silence`, `Pattern`, `Hide` or `Prefix`, or a mapping with the same fields and a "kind". With
-        `keep_target`, the default unless there is a `Prefix`, the same translation is traced; without it, one is
-        searched for under the edits. Raises ValueError for an edit that does not fit this model or sentence.
+        An edit is a `Silence`, `Pattern`, `Hide` or `Prefix`, or a mapping with the same fields and
+        a "kind". With `keep_target`, the default unless there is a `Prefix`, the same translation
+        is traced; without it, one is searched for under the edits. Raises ValueError for an edit
+        that does not fit this model or sentence.
         """
         origin, edit_specs = self.origin, check_edits(edits)
         prefix = any(isinstance(edit, Prefix) for edit in edit_specs)
         if keep_target and prefix:
             raise ValueError("a prefix begins another translation; keep_target must be false with it")
+
         keeping = not prefix if keep_target is None else keep_target
         if keeping or prefix:
-            # A kept target has its beginning already, and a `Prefix` among the edits takes the place of these ids.
+            # A kept target has its beginning already, and a `Prefix` among the edits takes the
+            # place of these ids.
             origin = replace(origin, prefix_ids=())
+
         target, part = self.target.ids if keeping else None, self.facts.part
         if part is not None:
             return trace_sentence(origin, part.line, target, edit_specs, part.segment)
         return trace_sentence(origin, self.sentence, target, edit_specs)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the steps, and what the last cross-attention reads; `show` opens the page."""
+        """Return what a notebook shows: the steps, and what the last cross-attention reads.
+
+        `show` opens the page.
+        """
         from pellucid.interpret.page.notebook import numbers_table, texts_table
 
-        steps = texts_table(
-            f"{self.source.text} → {self.target.text} (log-probability {self.log_prob:.3f})",
-            ["step", "reads", "writes", "probability", "the likeliest"],
-            [
-                (
-                    str(step.step + 1),
-                    step.input,
-                    step.chosen.piece,
-                    f"{step.chosen.prob:.3f}",
-                    ", ".join(f"{other.piece} {other.prob:.3f}" for other in step.top[:3]),
-                )
-                for step in self.steps
-            ],
-        )
+        rows = []
+        for step in self.steps:
+            likeliest = ", ".join(f"{other.piece} {other.prob:.3f}" for other in step.top[:3])
+            chosen = step.chosen
+            rows.append((str(step.step + 1), step.input, chosen.piece, f"{chosen.prob:.3f}", likeliest))
+
+        title = f"{self.source.text} → {self.target.text} (log-probability {self.log_prob:.3f})"
+        heads = ["step", "reads", "writes", "probability", "the likeliest"]
+        steps = texts_table(title, heads, rows)
+
         name = f"decoder.{self.config.decoder_layers - 1}.cross.pattern"
         if name not in self:
             return steps
         weights = self[name].values.mean(axis=0)
-        return steps + numbers_table(
-            f"{name}, averaged over its heads", self.inputs.pieces, self.source.pieces, weights
-        )
+        pieces = self.inputs.pieces, self.source.pieces
+        return steps + numbers_table(f"{name}, averaged over its heads", *pieces, weights)
 
     def show(self) -> Any:
         """Return the page as a widget or frame for a notebook."""
@@ -233,7 +268,8 @@ class Trace(TraceData):
     def save_html(self, path: str | Path, keep: str | None = None) -> int:
         """Write the page as one file that needs no network and return its bytes.
 
-        `keep` is maps, float16, float32 or weights; by default float16, and maps where that would take more than 3 MB.
+        `keep` is maps, float16, float32 or weights; by default float16, and maps where that would
+        take more than 3 MB.
         """
         from pellucid.interpret.page.html_file import save_html
 
@@ -241,9 +277,11 @@ class Trace(TraceData):
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
+        manifest = build_manifest(self)
         calibration = self.origin.translator.calibration
-        curve = None if calibration is None or calibration.words is None else asdict(calibration.words)
-        return {**build_manifest(self), **({"word_curve": curve} if curve else {})}
+        if calibration is not None and calibration.words is not None:
+            manifest["word_curve"] = asdict(calibration.words)
+        return manifest
 
     @cached_property
     def _checks(self) -> list[Check]:
@@ -257,95 +295,92 @@ def trace_sentence(
     edits: Iterable[EditSpec | Mapping[str, Any]] = (),
     segment: int | None = None,
 ) -> Trace:
-    """Trace the translation of one sentence; a `target`, as text or as ids, is traced instead of searching for one.
+    """Trace the translation of one sentence.
 
-    Of a line that is translated in several segments, the one of this number is traced, 1 first and the default; with a
-    target and without a number, the line is read whole. Raises ValueError for a sentence, target or edit that cannot
-    be traced, and for a trace that would take more memory than is allowed.
+    A `target`, as text or as ids, is traced instead of searching for one. Of a line that is
+    translated in several segments, the one of this number is traced, 1 first and the default; with
+    a target and without a number, the line is read whole. Raises ValueError for a sentence, target
+    or edit that cannot be traced, and for a trace that would take more memory than is allowed.
     """
     began = time.perf_counter()
     translator, model, prefix_ids = origin.translator, origin.bundle.model, origin.prefix_ids
     tokenizer, edits = translator.tokenizer, check_edits(edits)
+    is_given = target is not None
     _refuse_untraceable_model(translator)
-    if target is not None and prefix_ids:
-        raise ValueError("target and prefix_ids are both given: a given translation already has its beginning")
-    prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
-    if target is None and len(prefixes) + bool(prefix_ids) > 1:
-        raise ValueError("a translation has one beginning; leave out all prefixes but one")
-    # A target that is given is neither searched for nor drawn.
-    if target is not None:
-        config = SearchConfig(beam=origin.beam, sentences=origin.sentences)
-    elif origin.drawing is not None:
-        drawn = asdict(origin.drawing)
-        config = SearchConfig(
-            method="sample", beam=origin.beam, markup=origin.markup, sentences=origin.sentences, **drawn
-        )
-    else:
-        config = SearchConfig(beam=origin.beam, markup=origin.markup, sentences=origin.sentences)
-    # A pair that is given is read as it is; only a search would split a line, or trace a part of it.
+    beginning = _beginning_of_search(is_given, edits, prefix_ids)
+
+    # What is read: the line, or the part of it that is traced.
+    config = _make_search_config(origin, is_given)
+    # A pair that is given is read as it is; only a
+    # search would split a line, or trace a part of it.
     reading = config
-    if target is not None and segment is None:
+    if is_given and segment is None:
         reading = replace(config, too_long="refuse", sentences="keep")
-    line = choose_segment(
-        translator, sentence, reading, origin.context, segment, "" if target is not None else "".join(prefixes)
-    )
+    line = choose_segment(translator, sentence, reading, origin.context, segment, beginning)
     part, read = line.part, line.segment
     context = origin.context
     if part is not None:
         sentence = part.segments[part.segment - 1]
         context = read.context_text if part.segment > 1 else context
+
     if prefix_ids and read.terms:
         raise ValueError(
             "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"
         )
+
     ids = read.request.source
-    texts = read.read.text, tokenizer.decode_source(ids[read.context :])
-    # A multilingual model without context has one piece here: the language to write.
-    if before := read.context_text or " ".join(tokenizer.source_pieces(ids[: read.context][:-1])):
-        texts = (f"{before} {tokenizer.source_names[BOS]} {text}" for text in texts)
-    source = make_side(tokenizer.source_pieces(ids), ids, *texts)
+    source = _make_source_side(tokenizer, read)
+
+    # Refused before the search, which is the slow part: a source that is too long, and edits that
+    # do not fit.
     itemsize = model.output_embedding.weight.element_size()
-    # A source that is too long is refused here, before the search, which is the slow part.
     rows_to_capture(model.config, len(ids), 1, itemsize, origin.keep)
     edit = edit_watcher(edits, model.config, source.words) if edits else None
-
-    if target is None and Without("mask") in edits:
+    if not is_given and Without("mask") in edits:
         raise ValueError("a search has no later pieces that the mask could hide; trace a given target without the mask")
+
+    # What is written.
     if target is not None:
         translation = score_given_translation(translator, ids, target, config)
     else:
-        translation = search_translation(translator, line.cut_line, config, edits, source, prefix_ids)
+        translation = search_translation(
+            translator,
+            line.cut_line,
+            config,
+            edits,
+            source,
+            prefix_ids,
+        )
+
     # The decoder reads its own output shifted right by one position.
     inputs = [BOS, *translation.ids[:-1]]
     refuse_rows_beyond(edits, len(inputs))
+
+    # What is computed.
     rows = rows_to_capture(model.config, len(ids), len(inputs), itemsize, origin.keep)
     tensors, logits = capture_tensors(model, ids, inputs, rows, edit)
+
     # A given target was scored by the model as it is; under edits, the edited pass is what counts.
-    if edits and target is not None:
+    if edits and is_given:
         translation = rescore(translation, logits, config)
 
+    # What is known of all this.
     traced_model = model_facts(origin.bundle)
     seconds = time.perf_counter() - began
-    run = run_facts(model, config, target is not None, tokenizer.target_pieces(prefix_ids), seconds)
+    prefix_pieces = tokenizer.target_pieces(prefix_ids)
+    run = run_facts(model, config, is_given, prefix_pieces, seconds)
     input_pieces, text = tokenizer.target_pieces(inputs), tokenizer.decode_target(translation.ids)
     whole = origin.keep is not None or "logits" in tensors
     remarks = [*translation.remarks, *_trace_notes(translator, line, whole)]
-    question = [
-        [traced_model.sha256, run.dtype, list(tensors)],
-        join_context(context, sentence),
-        *([[part.line, part.segment, part.context]] if part is not None else []),
-        run.search,
-        # A target that was searched for follows from the rest; one that was given is part of the question.
-        translation.ids if target is not None else [],
-        [asdict(edit) for edit in edits],
-    ]
     alarms = translation.alarms
+
     # A search says these itself.
-    if target is not None:
+    if is_given:
         alarms = find_alarms(line.segment.marked.text, translation.text, translator.profile)
         remarks = [*line.notes, *remarks]
+
     facts = TraceFacts(
-        id=hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:12],
+        id="",
         sentence=sentence,
         context=context,
         part=part,
@@ -354,13 +389,18 @@ def trace_sentence(
         source=source,
         target=make_side(tokenizer.target_pieces(translation.ids), translation.ids, text, text),
         inputs=DecoderInputs(input_pieces, inputs),
-        forced=target is not None,
+        forced=is_given,
         stop=translation.stop,
         log_prob=translation.log_prob,
         score=translation.score,
         notes=[*translation.notes, *remarks],
         edits=edits,
-        steps=decoding_steps(logits, input_pieces, translation.ids, lambda i: tokenizer.target_pieces([i])[0]),
+        steps=decoding_steps(
+            logits,
+            input_pieces,
+            translation.ids,
+            lambda i: tokenizer.target_pieces([i])[0],
+        ),
         tree=translation.tree,
         text=translation.text,
         piece_log_probs=translation.log_probs,
@@ -368,7 +408,68 @@ def trace_sentence(
         alarms=list(alarms),
         grade=translation.grade,
     )
+    facts = replace(facts, id=_identify_trace(facts, list(tensors)))
     return Trace(facts, model.config, tensors, origin)
+
+
+def _beginning_of_search(
+    is_given: bool,
+    edits: Sequence[EditSpec],
+    prefix_ids: Sequence[int],
+) -> str:
+    """Return the text that the edits begin a translation with; nothing for one that is given.
+
+    Raises ValueError for a translation with two beginnings.
+    """
+    if is_given and prefix_ids:
+        raise ValueError("target and prefix_ids are both given: a given translation already has its beginning")
+    prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
+    if not is_given and len(prefixes) + bool(prefix_ids) > 1:
+        raise ValueError("a translation has one beginning; leave out all prefixes but one")
+    return "" if is_given else "".join(prefixes)
+
+
+def _make_search_config(origin: TraceOrigin, is_given: bool) -> SearchConfig:
+    """Return the settings of the search.
+
+    A target that is given is neither searched for nor drawn.
+    """
+    settings: dict[str, Any] = {"beam": origin.beam, "sentences": origin.sentences}
+    if not is_given:
+        settings["markup"] = origin.markup
+        if origin.drawing is not None:
+            settings |= {"method": "sample", **asdict(origin.drawing)}
+    return SearchConfig(**settings)
+
+
+def _make_source_side(tokenizer: Tokenizer, read: Segment) -> TraceSide:
+    """Return the source as the encoder reads it, with the context or the language before it."""
+    ids = read.request.source
+    text, normalised = read.read.text, tokenizer.decode_source(ids[read.context :])
+    # A multilingual model without context has one piece here: the language to write.
+    language_pieces = tokenizer.source_pieces(ids[: read.context][:-1])
+    before = read.context_text or " ".join(language_pieces)
+    if before:
+        start = f"{before} {tokenizer.source_names[BOS]}"
+        text, normalised = f"{start} {text}", f"{start} {normalised}"
+    return make_side(tokenizer.source_pieces(ids), ids, text, normalised)
+
+
+def _identify_trace(facts: TraceFacts, tensors: Sequence[str]) -> str:
+    """Return a name for the trace: equal for equal questions to equal models."""
+    part = facts.part
+    question = [
+        [facts.model.sha256, facts.run.dtype, tensors],
+        join_context(facts.context, facts.sentence),
+        facts.run.search,
+        # A target that was searched for follows from the
+        # rest; one that was given is part of the question.
+        facts.target.ids if facts.forced else [],
+        [asdict(edit) for edit in facts.edits],
+    ]
+    if part is not None:
+        question.insert(2, [part.line, part.segment, part.context])
+    return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _refuse_untraceable_model(translator: Translator) -> None:
@@ -393,6 +494,7 @@ def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[
     if segment.read.text != segment.marked.text:
         why = "" if segment.read.casing else ", because its training text has few of the characters that were written"
         notes.append(f"the model reads “{segment.read.text}”{why}")
+
     if segment.marked.text != line.cut_line.line.text.strip():
         notes.append("tags and text around the sentence are not read by the model")
     if translator.engine is not translator.torch:
@@ -402,18 +504,21 @@ def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[
     return notes
 
 
-# Verbs that a page may apply to a trace. Their arguments come from outside: `perform_act` reads them strictly.
+# Verbs that a page may apply to a trace. Their arguments
+# come from outside: `perform_act` reads them strictly.
 
 
 def perform_act(trace: Trace, verb: str, arguments: object) -> dict[str, Any] | Trace:
     """Return what a verb of `Acts` (web/src/types.ts) gives: a table that is ready for JSON, or a new trace.
 
-    Raises ValueError, saying what is wrong, for arguments that the verb does not take or this trace cannot serve.
+    Raises ValueError, saying what is wrong, for arguments that the verb does not take or this trace
+    cannot serve.
     """
     queries = trace.model_queries
     verbs = {**VERBS, **(queries.VERBS if queries is not None else {})}
     if verb not in verbs:
         raise ValueError(f"{verb!r:.40} is not something a trace can do; it can {', '.join(verbs)}")
+
     kind, perform = verbs[verb]
     try:
         return perform(trace, read_strictly(kind, arguments, verb))
@@ -484,8 +589,14 @@ def choose_target(text: str | None, ids: Sequence[int] | None) -> str | Sequence
 
 
 VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any] | Trace]]] = {
-    "account": (_AccountArguments, lambda trace, a: trace.account(a.step, a.piece, a.other).as_json()),
-    "checks": (NoArguments, lambda trace, a: {"checks": [check.as_json() for check in trace.checks()]}),
+    "account": (
+        _AccountArguments,
+        lambda trace, a: trace.account(a.step, a.piece, a.other).as_json(),
+    ),
+    "checks": (
+        NoArguments,
+        lambda trace, a: {"checks": [check.as_json() for check in trace.checks()]},
+    ),
     "verdict": (_VerdictArguments, lambda trace, a: trace.verdict(a.reference).as_json()),
     "trace": (_TraceArguments, _trace_again),
     "edit": (_EditArguments, lambda trace, a: trace.edited(*a.edits, keep_target=a.keep_target)),

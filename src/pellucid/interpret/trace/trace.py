@@ -18,8 +18,8 @@ from pellucid.store.directory import Bundle
 class TraceData(Mapping[str, "Named"]):
     """One traced translation: its facts as attributes, its captured tensors by their names in the glossary.
 
-    `TraceFacts` says what each fact is; `model` and `tokenizer` are those that ran. Tensors have no batch axis, and
-    cannot be written to.
+    `TraceFacts` says what each fact is; `model` and `tokenizer` are those that ran. Tensors have no
+    batch axis, and cannot be written to.
     """
 
     def __init__(
@@ -33,20 +33,24 @@ class TraceData(Mapping[str, "Named"]):
         self.config = config
         self.dims = {row.name: tensor_dims(row) for row in glossary(config)}
         self._tensors = dict(tensors)
-        # The manifest and the checks are computed once and cached: arrays that changed later would contradict them.
+
+        # The manifest and the checks are computed once and
+        # cached: arrays that changed later would contradict them.
         for values in self._tensors.values():
             values.setflags(write=False)
         self.model, self.tokenizer = bundle.model, bundle.tokenizer
         self.id, self.sentence, self.forced = facts.id, facts.sentence, facts.forced
         self.source, self.target, self.inputs = facts.source, facts.target, facts.inputs
         self.log_prob, self.score, self.stop = facts.log_prob, facts.score, facts.stop
-        self.steps, self.tree, self.edits, self.notes = facts.steps, facts.tree, facts.edits, facts.notes
+        self.steps, self.tree = facts.steps, facts.tree
+        self.edits, self.notes = facts.edits, facts.notes
         self.sha256, self.tokenizer_sha256 = facts.model.sha256, facts.model.tokenizer_sha256
 
     def __getitem__(self, name: str) -> "Named":
         """Return a tensor with named axes.
 
-        Raises KeyError, with the nearest name, for an unknown name; ValueError for a tensor that was not captured.
+        Raises KeyError, with the nearest name, for an unknown name; ValueError for a tensor that
+        was not captured.
         """
         return Named(name, self.values_of(name), self.dims[name], self.labels)
 
@@ -75,7 +79,10 @@ class TraceData(Mapping[str, "Named"]):
         return np.ascontiguousarray(self.values_of(name), dtype=np.float32)
 
     def parameter(self, name: str) -> np.ndarray:
-        """Return a weight of the model as it is now; KeyError for a name the model does not have."""
+        """Return a weight of the model as it is now.
+
+        Raises KeyError for a name the model does not have.
+        """
         try:
             return self.model.get_parameter(name).detach().cpu().numpy()
         except AttributeError:  # which get_parameter raises for an unknown name
@@ -95,7 +102,8 @@ class TraceData(Mapping[str, "Named"]):
     @property
     def labels(self) -> Mapping[str, Sequence[str]]:
         """The pieces along the axes S and T."""
-        # T counts decoder positions, so its labels are the pieces read, beginning with BOS, not those written.
+        # T counts decoder positions, so its labels are the
+        # pieces read, beginning with BOS, not those written.
         return {"S": self.source.pieces, "T": self.inputs.pieces}
 
     @property
@@ -151,13 +159,15 @@ class Named:
     def at(self, **positions: int | str) -> "Named":
         """Select one position along each named axis: by index (0 first), or by a label that occurs once.
 
-        Where two axes have the same letter (queries and keys of self-attention), the first one, the queries, is meant.
+        Where two axes have the same letter (queries and keys of self-attention), the first one, the
+        queries, is meant.
 
         >>> pattern = Named("pattern", np.array([[0.9, 0.1], [0.2, 0.8]]), ("T", "S"), {"S": ["The", "ball"]})
         >>> float(pattern.at(T=1).at(S="ball").values)
         0.8
 
-        Raises ValueError for an unknown axis, KeyError for a label, IndexError for an index out of range.
+        Raises ValueError for an unknown axis, KeyError for a label, IndexError for an index out of
+        range.
         """
         values, dims = self.values, self.dims
         for dim, position in positions.items():
@@ -174,8 +184,10 @@ class Named:
             if not -size <= position < size:
                 raise IndexError(f"axis {dim} of {self.name} has {size} positions, 0 to {size - 1}; {position} is none")
             return int(position)
+
         labels = list(self.labels.get(dim, ()))
-        # SentencePiece marks the beginning of a word with this character, which a user need not type.
+        # SentencePiece marks the beginning of a word with
+        # this character, which a user need not type.
         indices = [i for i, label in enumerate(labels) if position in (label, label.removeprefix("▁"))]
         if len(indices) != 1:
             occurrence = f"stands {len(indices)} times" if indices else "is not"

@@ -27,7 +27,8 @@ def read_strictly(kind: Any, value: object, where: str) -> Any:
     """
     _refuse_large_entries(value, where)
     try:
-        # As text, because only from JSON does a strict reader of pydantic make dataclasses of tables.
+        # As text, because only from JSON does a strict
+        # reader of pydantic make dataclasses of tables.
         return _reader(kind).validate_json(json.dumps([value], ensure_ascii=False).encode())[0]
     except ValidationError as error:
         raise ValueError("; ".join(_explain_error(problem, where) for problem in error.errors()[:3])) from None
@@ -41,7 +42,12 @@ def read_strictly(kind: Any, value: object, where: str) -> Any:
 def _reader(kind: Any) -> TypeAdapter[Any]:
     # A list of one item: where the type is a dataclass, these settings reach it from outside only.
     one_item: Any = GenericAlias(list, kind)
-    settings = ConfigDict(strict=True, extra="forbid", str_max_length=_LONGEST_TEXT, allow_inf_nan=False)
+    settings = ConfigDict(
+        strict=True,
+        extra="forbid",
+        str_max_length=_LONGEST_TEXT,
+        allow_inf_nan=False,
+    )
     return TypeAdapter(one_item, config=settings)
 
 
