@@ -71,7 +71,7 @@ def test_the_row_spoken_of_is_framed_in_every_matrix_and_explained_below(page: P
         _, cols = page.sheet(label).find_outlines(ACCENT, away=0)
         assert cols >= {best, best + 1}, label
     _, cols = page.sheet("W_Q").find_outlines(ACCENT, away=5)
-    assert cols == {0, 1}  # the column that gives the first number of the query
+    assert {1} <= cols <= {0, 1}  # the column that gives the first number of the query; its left line is at the edge
     piece = trace.source.pieces[query].replace("▁", "")
     assert f"“{piece}” (row {query}) reads" in page.text(".head-body")
     assert piece in page.text(".story-text")
