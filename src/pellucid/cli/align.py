@@ -10,7 +10,12 @@ import typer
 
 from pellucid.cli.files import measurement_bar, open_output, say_notes
 from pellucid.cli.options import argument, file_option, flag, option
-from pellucid.cli.pair_output import find_output_format, must_exchange_files, open_compressed, write_lines_of_both
+from pellucid.cli.pair_output import (
+    find_output_format,
+    must_exchange_files,
+    open_compressed,
+    write_lines_of_both,
+)
 from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
@@ -42,7 +47,8 @@ def run_align(
         ),
     ] = None,
     source_language: Annotated[
-        str | None, option("language of the book, where its name does not end in it", "LANGUAGE", "--from")
+        str | None,
+        option("language of the book, where its name does not end in it", "LANGUAGE", "--from"),
     ] = None,
     target_language: Annotated[str | None, option("language of its translation", "LANGUAGE", "--to")] = None,
     beads: Annotated[
@@ -108,9 +114,15 @@ def run_align(
                 writes[0](content)
     _say_outcome((source, target), books, alignment, len(kept) - len(unfit))
     if len(kept) < len(pairs):
-        typer.echo(f"left out for a score below {least_score:g}: {len(pairs) - len(kept):,} pairs", err=True)
+        typer.echo(
+            f"left out for a score below {least_score:g}: {len(pairs) - len(kept):,} pairs",
+            err=True,
+        )
     if unfit:
-        typer.echo(f"left out, as {outputs[0]} cannot hold their characters: {len(unfit):,} pairs", err=True)
+        typer.echo(
+            f"left out, as {outputs[0]} cannot hold their characters: {len(unfit):,} pairs",
+            err=True,
+        )
 
 
 def _refuse_outputs(source: str, target: str, outputs: Sequence[str]) -> None:
@@ -182,7 +194,10 @@ def _read_book(path: str, is_split: bool) -> "Book":
     if book.width is not None:
         typer.echo(f"{name}: lines broken at {book.width} characters are joined to paragraphs", err=True)
     if book.without_letters:
-        typer.echo(f"{name}: {book.without_letters:,} texts without a letter or a digit are left out", err=True)
+        typer.echo(
+            f"{name}: {book.without_letters:,} texts without a letter or a digit are left out",
+            err=True,
+        )
     return book
 
 
@@ -282,7 +297,10 @@ def _say_outcome(names: tuple[str, str], books: Sequence["Book"], alignment: "Se
     typer.echo(f"{written:,} pairs written; beads: {listed}", err=True)
     for name, book, count in zip(names, books, left, strict=True):
         shown = "standard input" if name == "-" else name
-        typer.echo(f"{shown}: {len(book.sentences):,} sentences, {count:,} of them without a partner", err=True)
+        typer.echo(
+            f"{shown}: {len(book.sentences):,} sentences, {count:,} of them without a partner",
+            err=True,
+        )
     if alignment.chance is None:
         say_notes([f"{TOO_SMALL}: {min(len(book.sentences) for book in books):,} sentences"])
     else:

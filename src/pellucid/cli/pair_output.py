@@ -29,7 +29,11 @@ class KeptUnits:
     """Units that are written, counted after their format had its turn and did not skip them."""
 
     def __init__(
-        self, units: Iterable["Unit"], file: str, skipped: "SkippedPairs", account: Callable[[str], object] | None
+        self,
+        units: Iterable["Unit"],
+        file: str,
+        skipped: "SkippedPairs",
+        account: Callable[[str], object] | None,
     ) -> None:
         self.units, self.file, self.skipped, self.account = units, file, skipped, account
         self.kept = 0

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import require_file, show_progress, write_report
-from pellucid.cli.options import JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE, argument, file_option, option
+from pellucid.cli.options import (
+    JSON,
+    SOURCE_LANGUAGE,
+    TARGET_LANGUAGE,
+    argument,
+    file_option,
+    option,
+)
 from pellucid.store.atomic import atomic_file, require_writable
 
 if TYPE_CHECKING:
@@ -24,17 +31,27 @@ TERMS_EXAMPLES = """\
 
 def run_terms(
     source: Annotated[
-        str, argument("SOURCE", "sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx")
+        str,
+        argument(
+            "SOURCE",
+            "sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx",
+        ),
     ],
     target: Annotated[
-        str | None, typer.Argument(metavar="[TARGET]", help="their translations, line by line", show_default=False)
+        str | None,
+        typer.Argument(metavar="[TARGET]", help="their translations, line by line", show_default=False),
     ] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     out: Annotated[str | None, file_option("write the glossary to this .tsv, .csv or .tbx")] = None,
     least: Annotated[int, option("how often a term, and each of its translations, must occur", min=2)] = 3,
     consistency: Annotated[
-        float, option("share that the commonest translation of a consistent term has at least", min=0.5, max=1.0)
+        float,
+        option(
+            "share that the commonest translation of a consistent term has at least",
+            min=0.5,
+            max=1.0,
+        ),
     ] = 0.7,
     most: Annotated[int, option("most terms of each kind", min=1)] = 500,
     json: Annotated[bool, JSON] = False,

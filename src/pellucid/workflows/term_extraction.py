@@ -97,7 +97,10 @@ def split_term_words(text: str) -> list[str]:
 
 
 def propose_glossary(
-    rows: Iterable[tuple[int, str, str]], least_count: int = 3, least_consistency: float = 0.7, most: int = 500
+    rows: Iterable[tuple[int, str, str]],
+    least_count: int = 3,
+    least_consistency: float = 0.7,
+    most: int = 500,
 ) -> Glossary:
     """Propose a glossary of a parallel text, given as rows of place, source and target.
 
@@ -150,7 +153,10 @@ def link_pairs(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]
     every = np.arange(len(sources))
     model = LinkModel(source_ids, target_ids, every, every)
     for chunk, links in model.link_chunks(source_ids, target_ids, every, every):
-        source, target = links.source_ids[links.source_position], links.target_ids[links.target_position]
+        source, target = (
+            links.source_ids[links.source_position],
+            links.target_ids[links.target_position],
+        )
         counts = np.where(model.known[source] & model.known[target], model.table[links.slots], 0).astype(np.float64)
         forward = _share_out(counts / model.source_counts[source], links.target_position)
         backward = _share_out(counts / np.maximum(model.target_counts[target], 1e-9), links.source_position)
