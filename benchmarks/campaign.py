@@ -24,7 +24,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ[
 os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # connections break on purpose here, and torch would report each
 
 from pellucid.store.atomic import write_text_whole
-from pellucid.training import log, loop
+from pellucid.training import beginning, log, loop
 from pellucid.training.config import RunConfig, make_run
 from pellucid.training.log import read_log
 
@@ -165,7 +165,7 @@ def start_training(settings: RunConfig, out: Path, workers: int = 1) -> Crew:
 def run_worker(settings: RunConfig, out: Path, write_end: int) -> None:
     """Train as one worker; never returns."""
     try:
-        loop.choose_output = lambda: Pipe(write_end)  # type: ignore[assignment]
+        beginning.choose_output = lambda: Pipe(write_end)  # type: ignore[assignment]
         log.REPORT_EVERY = 1
         loop.train_run(settings, out, resume=(out / "run.toml").exists())
         # Not sys.exit: that would run the exit handlers of the parent, whose copy this process is.

@@ -41,12 +41,8 @@ from pellucid.training.config import OptimConfig, RunConfig, make_run, read_run
 from pellucid.training.data import encode_with_note, read_data
 from pellucid.training.initial_embeddings import embeddings_from_text
 from pellucid.training.optimizer import Adam, Muon, Optimizer, make_optimizer
-from pellucid.training.update import (
-    batch_loss,
-    dropout_factor,
-    learning_rate,
-    update_weights,
-)
+from pellucid.training.schedule import dropout_factor, learning_rate
+from pellucid.training.update import batch_loss, update_weights
 
 KEPT, PAGE = HOUSE / "runs" / "recurrent", RESULTS / "recurrent.md"
 

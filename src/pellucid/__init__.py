@@ -81,6 +81,7 @@ _MOVED = {
     "train": "training",
     "training.evaluate": "training.dev_evaluation",
     "training.prepare": "training.shard_writing",
+    "training.stages": "training.schedule",
     "translation_pipeline": "interop.pipeline",
     "workflows.calibrate": "workflows.calibration",
     "workflows.check.page": "workflows.check.check_page",

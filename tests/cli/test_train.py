@@ -212,7 +212,7 @@ def test_an_interrupted_run_says_how_to_resume_and_resumes(shell, files, tmp_pat
 def test_one_command_begins_a_run_goes_on_with_it_and_ends_it(call, files, words, monkeypatch):
     command = "train", *words, *SETS, "--set", "train.save_every=2", "--steps", 5, "--resume"
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_finish_run", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(loop, "save_last_models", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
         assert call(*command).exit_code == 130
     resumed, again = call(*command), call(*command)
     assert (resumed.exit_code, again.exit_code) == (0, 0), resumed.stderr + again.stderr
@@ -222,7 +222,7 @@ def test_one_command_begins_a_run_goes_on_with_it_and_ends_it(call, files, words
 
 def test_a_resume_by_the_run_file_of_its_directory_finds_it_before_the_first_checkpoint(call, files, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_run_updates", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(loop, "open_log", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
         assert call("train", "small.toml", *SETS, "--out", "mine").exit_code == 130
     result = call("train", "mine/run.toml", "--resume", "--steps", 2)
     assert (result.exit_code, result.stdout) == (0, "mine/best\n"), result.stderr

@@ -10,10 +10,11 @@ import torch
 from pellucid.data.batching import Batch, EncodedPairs, collate, pack_sentences, reverse_batch
 from pellucid.data.tokenizer import EOS
 from pellucid.training import loop
+from pellucid.training.beginning import begin_run
 from pellucid.training.config import RunConfig
 from pellucid.training.distributed import empty_batch
 from pellucid.training.log import ProgressOutput
-from pellucid.training.loop import begin_run, train_run
+from pellucid.training.loop import train_run
 from pellucid.training.update import batch_loss
 from tests.laws.runs import assert_same_end, read_reports, train_until
 from tests.laws.torchrun import train_alone, train_with_workers

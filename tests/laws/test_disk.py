@@ -14,12 +14,15 @@ from safetensors.torch import save_file
 from pellucid.cli.train import train_and_plot
 from pellucid.store import weights
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.training import checkpoint, log, loop
+from pellucid.training import checkpoint, log, saving
+from pellucid.training.beginning import begin_run
 from pellucid.training.checkpoint import list_checkpoints, restore_state
 from pellucid.training.config import RunConfig
 from pellucid.training.distributed import TrainingFailed
 from pellucid.training.log import ProgressOutput
 from pellucid.training.loop import train_run
+from pellucid.training.recovery import load_newest_sound
+from pellucid.training.saving import save_checkpoint
 from tests.laws.runs import assert_same_end, read_reports, read_weights, same_weights
 from tests.training.corpora import small_run
 
@@ -125,16 +128,16 @@ class WatchedFile:
 
 def test_the_last_saved_state_is_whole_whichever_write_finds_the_disk_full(run, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    setup, train_state = loop.begin_run(run, out, ProgressOutput())
+    setup, train_state = begin_run(run, out, ProgressOutput())
     train_state.counts.step = 4
-    loop.save_checkpoint(setup, train_state)
+    save_checkpoint(setup, train_state)
     save_bundle(out / "best", train_state.model, setup.data.tokenizer, step=4)
     train_state.counts.step = 8
     with torch.no_grad():
         next(train_state.model.parameters()).add_(1.0)
     disk, refused = FullDisk(monkeypatch, out), 0
     for write, directory in (
-        (lambda: loop.save_checkpoint(setup, train_state), out / "checkpoints/step-00000008"),
+        (lambda: save_checkpoint(setup, train_state), out / "checkpoints/step-00000008"),
         (lambda: save_bundle(out / "best", train_state.model, setup.data.tokenizer, step=8), out / "best"),
     ):
         for room in range(1000):
@@ -144,7 +147,7 @@ def test_the_last_saved_state_is_whole_whichever_write_finds_the_disk_full(run, 
             except OSError:
                 refused += 1
             disk.room = 10**9
-            newest, loaded = loop.load_newest_sound(list_checkpoints(out), ProgressOutput())
+            newest, loaded = load_newest_sound(list_checkpoints(out), ProgressOutput())
             assert loaded.manifest["step"] in (4, 8)
             assert load_bundle(out / "best").manifest["step"] in (4, 8)
             restore_state(train_state, newest)
@@ -169,7 +172,7 @@ def test_a_periodic_save_that_fails_is_reported_and_the_next_one_tries_again(
             raise FULL
         return real_save(directory, *arguments, **options)
 
-    for module in (checkpoint, loop):
+    for module in (checkpoint, saving):
         monkeypatch.setattr(module, "save_bundle", save_or_refuse)
     train_run(run, out)
     messages = capsys.readouterr().err

@@ -16,11 +16,12 @@ from pellucid.data.stream import encode_pairs
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.demo.phrasebook import generate_phrases
 from pellucid.model.transformer import make_embedding
-from pellucid.training import initial_embeddings, loop
+from pellucid.training import beginning, initial_embeddings
+from pellucid.training.beginning import begin_run
 from pellucid.training.config import RunConfig
 from pellucid.training.initial_embeddings import embeddings_from_text
 from pellucid.training.log import ProgressOutput
-from pellucid.training.loop import begin_run, train_run
+from pellucid.training.loop import train_run
 from tests.laws.runs import assert_same_end, read_weights, same_weights, train_until
 from tests.laws.torchrun import train_alone, train_with_workers
 from tests.tolerances import assert_same_sums
@@ -163,7 +164,7 @@ def test_a_run_resumes_to_the_bit_and_never_needs_the_text_again(tmp_path, monke
     assert_same_end(tmp_path / "undisturbed", tmp_path / "early")
     train_until(4, run, tmp_path / "late", monkeypatch)
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "fill_embeddings_from_text", None)
+        patch.setattr(beginning, "fill_embeddings_from_text", None)
         train_run(run, tmp_path / "late", resume=True)
     assert_same_end(tmp_path / "undisturbed", tmp_path / "late")
 

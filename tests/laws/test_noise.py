@@ -14,7 +14,7 @@ from pellucid.data.corpus import SentencePairs
 from pellucid.data.pair_noise import NoiseConfig, PairNoise
 from pellucid.data.stream import BatchSpec, Stage, Stream, encode_pairs
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
-from pellucid.training import loop
+from pellucid.training import beginning
 from pellucid.training.config import RunConfig, make_run
 from pellucid.training.loop import train_run
 from tests.laws.runs import assert_same_end, read_reports, train_until
@@ -192,7 +192,7 @@ def test_noise_is_planted_only_in_the_part_of_the_run_that_it_names(tmp_path, mo
             noisy.append(spec.noise is not None)
             return spec
 
-    monkeypatch.setattr(loop, "Stream", SpiedStream)
+    monkeypatch.setattr(beginning, "Stream", SpiedStream)
     train_run(run, tmp_path / "out")
     assert noisy == [False] * 3 + [True] * 6 + [False] * 3
     said = capsys.readouterr().err
@@ -202,7 +202,7 @@ def test_noise_is_planted_only_in_the_part_of_the_run_that_it_names(tmp_path, mo
 
 def test_a_vocabulary_has_pieces_for_the_capitals_that_training_will_show(tmp_path):
     plain, noisy = (
-        loop.read_data(noisy_run(tmp_path, noise={"capitals": share}, tokenizer={"vocabulary": 360})).tokenizer
+        beginning.read_data(noisy_run(tmp_path, noise={"capitals": share}, tokenizer={"vocabulary": 360})).tokenizer
         for share in (0.0, 0.5)
     )
     lengths = [len(tokenizer.encode_source(["ONE TWO THREE FOUR"])[0]) for tokenizer in (plain, noisy)]

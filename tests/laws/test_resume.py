@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pellucid.training import checkpoint, loop
+from pellucid.training import beginning, checkpoint, loop
 from pellucid.training.checkpoint import list_checkpoints
 from pellucid.training.config import RunConfig
 from pellucid.training.loop import train_run
@@ -175,7 +175,7 @@ def test_the_best_model_of_a_run_that_begins_again_is_kept_beside(tmp_path, monk
         assert not list_checkpoints(out)
         assert not kept.exists()
         with monkeypatch.context() as patch:
-            patch.setattr(loop, "_run_updates", lambda *arguments: pytest.fail("it began"))
+            patch.setattr(loop, "open_log", lambda *arguments: pytest.fail("it began"))
             with pytest.raises(BaseException, match="it began"):
                 train_run(run, out, resume=True)
         assert f"its best model and its reports, is kept in {kept}\n" in capsys.readouterr().err
@@ -237,7 +237,7 @@ def test_a_run_that_died_while_it_was_set_up_begins_again(run, undisturbed_run, 
         raise RunKilled
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "record_texts", power_cut)
+        patch.setattr(beginning, "record_texts", power_cut)
         with pytest.raises(RunKilled):
             train_run(run, out)
     train_run(run, out, resume=True)

@@ -16,10 +16,9 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.training import update as updating
 from pellucid.training.checkpoint import TrainState, list_checkpoints, reset_weights
 from pellucid.training.config import OptimConfig, RunConfig
-from pellucid.training.distributed import Workers, empty_batch, gather_tensor, place_model
+from pellucid.training.distributed import Sharded, Workers, empty_batch, gather_tensor
 from pellucid.training.optimizer import make_optimizer
-from pellucid.training.recovery import update_within_memory
-from pellucid.training.update import batch_loss
+from pellucid.training.update import batch_loss, update_within_memory
 from tests.laws.runs import read_reports
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers, wait_for_file
 from tests.training.corpora import small_run
@@ -102,13 +101,13 @@ def test_a_run_of_one_worker_goes_on_sharded_over_two_of_which_one_often_has_no_
 def first_of_two() -> Iterator[Workers]:
     """First of two workers, in this process; there is no second."""
     distributed.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
-    yield Workers(rank=0, world_size=2)
+    yield Sharded(rank=0, world_size=2)
     distributed.destroy_process_group()
 
 
 def test_each_of_two_workers_keeps_half_of_weights_gradients_and_adam(first_of_two):
     total = sum(parameter.numel() for parameter in Transformer(CONFIG).parameters())
-    model = place_model(Transformer(CONFIG), first_of_two, shard=True)
+    model = first_of_two.place_model(Transformer(CONFIG))
     optimizer = make_optimizer(model, OptimConfig())
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -122,7 +121,7 @@ def test_each_of_two_workers_keeps_half_of_weights_gradients_and_adam(first_of_t
 
 
 def test_going_back_gives_each_worker_its_part_of_the_saved_weights(first_of_two, tmp_path):
-    model, saved = place_model(Transformer(CONFIG), first_of_two, shard=True), Transformer(CONFIG)
+    model, saved = first_of_two.place_model(Transformer(CONFIG)), Transformer(CONFIG)
     save_file({}, tmp_path / "training.safetensors")
     reset_weights(TrainState(model, make_optimizer(model, OptimConfig()), stream=None), saved, tmp_path)  # pyright: ignore[reportArgumentType]
     for shard, whole in zip(model.parameters(), saved.parameters(), strict=True):
@@ -133,7 +132,7 @@ def test_a_batch_that_does_not_fit_stops_a_sharded_run_and_says_what_to_do(first
     def raise_out_of_memory(*_):
         raise torch.OutOfMemoryError
 
-    model = place_model(Transformer(CONFIG), first_of_two, shard=True)
+    model = first_of_two.place_model(Transformer(CONFIG))
     monkeypatch.setattr(updating, "batch_loss", raise_out_of_memory)
     with pytest.raises(MemoryError, match="cannot split its batch; resume with more workers"):
         update_within_memory(

@@ -10,7 +10,7 @@ import pytest
 from pellucid.config import to_toml
 from pellucid.data.batching import CorpusShare, EncodedPairs, pack_sentences
 from pellucid.data.stream import Stage, StageBeginning, Stream
-from pellucid.training import loop
+from pellucid.training import beginning
 from pellucid.training.config import RunConfig, make_run, read_run
 from pellucid.training.loop import train_run
 from tests.laws.runs import assert_same_end, read_reports, train_until
@@ -90,7 +90,7 @@ def test_a_run_shows_each_corpus_in_its_part_and_says_where_one_begins_or_ends(t
             return spec
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "Stream", SpiedStream)
+        patch.setattr(beginning, "Stream", SpiedStream)
         train_run(run, tmp_path / "out")
     # 12 updates: the second corpus begins before update 4 (30 %), the first ends with update 5, the third begins at 9.
     for update, corpora in enumerate(shown):

@@ -15,7 +15,7 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
 from pellucid.store.atomic import read_manifest
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.training import loop, shard_writing
+from pellucid.training import loop, saving, shard_writing
 from pellucid.training.checkpoint import list_checkpoints
 from pellucid.training.config import RunConfig, make_run, read_run
 from pellucid.training.data import read_data
@@ -132,7 +132,7 @@ def test_a_run_resumes_to_the_bit_after_the_start_is_gone(step, models, undistur
 
 def test_a_run_that_died_before_its_first_checkpoint_begins_again(run, undisturbed_run, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "try_to_write", die_at_second_call(loop.try_to_write))
+        patch.setattr(loop, "try_to_write", die)
         with pytest.raises(RunKilled):
             train_run(run, tmp_path / "out")
     assert not list_checkpoints(tmp_path / "out")
@@ -141,16 +141,9 @@ def test_a_run_that_died_before_its_first_checkpoint_begins_again(run, undisturb
     assert_same_end(undisturbed_run, tmp_path / "out")
 
 
-def die_at_second_call(real_write):
-    """Wrap a function that writes, so that best/ is written and the run dies before the checkpoint after it."""
-    calls = count()
-
-    def write_or_die(*arguments):
-        if next(calls):
-            raise RunKilled
-        return real_write(*arguments)
-
-    return write_or_die
+def die(*arguments: object) -> None:
+    """Stand for the first checkpoint: best/ is written, and the run dies before it."""
+    raise RunKilled
 
 
 def test_a_run_that_begins_again_needs_the_start(models, tmp_path, monkeypatch):
@@ -185,7 +178,7 @@ def test_a_resume_refuses_another_start_and_does_not_read_the_model_that_replace
 
 def test_best_never_becomes_worse_than_the_start(run, models, tmp_path, monkeypatch, capsys):
     loss = count(1)
-    monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: Evaluation(next(loss), 50.0, 1.0, {}))
+    monkeypatch.setattr(saving, "evaluate_model", lambda *arguments: Evaluation(next(loss), 50.0, 1.0, {}))
     out = train_run(run, tmp_path / "out").out
     assert same_weights(read_weights(out / "best"), read_weights(models / "one matrix"))
     assert not same_weights(read_weights(out / "last"), read_weights(models / "one matrix"))
@@ -195,7 +188,7 @@ def test_best_never_becomes_worse_than_the_start(run, models, tmp_path, monkeypa
 
 def test_a_better_model_replaces_the_start_as_best(run, tmp_path, monkeypatch, capsys):
     loss = count(9, -1)
-    monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: Evaluation(next(loss), 50.0, 1.0, {}))
+    monkeypatch.setattr(saving, "evaluate_model", lambda *arguments: Evaluation(next(loss), 50.0, 1.0, {}))
     out = train_run(run, tmp_path / "out").out
     assert read_manifest(out / "best")["step"] == QUICK["steps"]
     assert "no evaluation was better" not in capsys.readouterr().err

@@ -11,10 +11,10 @@ import torch
 from pellucid.data.batching import EncodedPairs, PackedSentences
 from pellucid.data.stream import Stream
 from pellucid.model import ModelConfig, Transformer
-from pellucid.training import distributed, update
+from pellucid.training import distributed, optimizer, threads, update
 from pellucid.training.config import OptimConfig
-from pellucid.training.distributed import Workers
-from pellucid.training.recovery import update_within_memory
+from pellucid.training.distributed import Replicated
+from pellucid.training.update import update_within_memory
 from tests.laws.test_update import MEMORY_ERRORS, make_batch, make_model, make_scarce_model
 
 BATCHES = [make_batch(slice(0, 3)), make_batch(slice(3, None))]
@@ -76,16 +76,16 @@ def test_with_dropout_the_bits_do_not_depend_on_which_thread_is_first(many_threa
 
 def test_each_thread_has_another_seed_for_dropout():
     whole = replace(make_batch(), seed=7)
-    assert [update.thread_rows(whole, i, 3).seed for i in range(3)] == [7, 8, 9]
+    assert [threads.thread_rows(whole, i, 3).seed for i in range(3)] == [7, 8, 9]
 
 
 def test_no_two_threads_of_any_workers_share_a_seed_for_dropout():
     rows = PackedSentences(np.tile(np.arange(4, 12), 40), np.arange(0, 328, 8))
     [batch_spec] = Stream(EncodedPairs(rows, rows), 1000, seed=1).upcoming(1)
     seeds = [
-        update.thread_rows(batch_share, number, 2).seed
+        threads.thread_rows(batch_share, number, 2).seed
         for rank in range(3)
-        for batch_share in distributed.worker_batches([batch_spec], Workers(rank, 3))
+        for batch_share in distributed.worker_batches([batch_spec], Replicated(rank, 3))
         for number in range(2)
     ]
     assert len(set(seeds)) == len(seeds) == 6
@@ -93,7 +93,7 @@ def test_no_two_threads_of_any_workers_share_a_seed_for_dropout():
 
 def test_the_shares_of_a_batch_are_its_rows_without_needless_padding():
     whole = make_batch()
-    shares = [update.thread_rows(whole, i, 3) for i in range(3)]
+    shares = [threads.thread_rows(whole, i, 3) for i in range(3)]
     assert sorted(i for share in shares for i in share.indices) == list(range(len(whole.source)))
     assert sum(share.target_tokens for share in shares) == whole.target_tokens
     assert [len(share.source) for share in shares] == [3, 3, 2]
@@ -144,9 +144,9 @@ def test_a_step_takes_no_more_threads_than_its_size_is_worth(monkeypatch):
     size = sum(parameter.numel() for parameter in small_model.parameters())
     monkeypatch.setattr(torch, "get_num_threads", lambda: used[-1])
     monkeypatch.setattr(torch, "set_num_threads", used.append)
-    monkeypatch.setattr(update, "NUMBERS_PER_THREAD", size + 1)
+    monkeypatch.setattr(optimizer, "NUMBERS_PER_THREAD", size + 1)
     train_model(small_model)
     assert used == [8, 1, 8]
-    monkeypatch.setattr(update, "NUMBERS_PER_THREAD", size // 3)
+    monkeypatch.setattr(optimizer, "NUMBERS_PER_THREAD", size // 3)
     train_model(small_model)
     assert used == [8, 1, 8, 3, 8]

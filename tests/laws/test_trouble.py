@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,13 @@ from pellucid.cli.train import train_and_plot
 from pellucid.data.batching import Batch
 from pellucid.store.directory import load_bundle
 from pellucid.training import log, loop, recovery, update
+from pellucid.training.beginning import begin_run, resume_run
 from pellucid.training.checkpoint import list_checkpoints, restore_state
-from pellucid.training.distributed import TrainingFailed, Workers
+from pellucid.training.distributed import ALONE, TrainingFailed
 from pellucid.training.log import ProgressOutput
 from pellucid.training.loop import train_run
-from pellucid.training.update import batch_loss, learning_rate
+from pellucid.training.schedule import learning_rate
+from pellucid.training.update import batch_loss
 from tests.laws.runs import assert_same_end, read_reports, read_weights, same_weights, train_until
 from tests.training.corpora import small_run
 
@@ -55,7 +58,7 @@ def train_by_hand(
 
     `rollback` is (a, b): after a updates, weights and optimiser become what they were after b, and the rate is halved.
     """
-    _, train_state = loop.begin_run(run, out, ProgressOutput())
+    _, train_state = begin_run(run, out, ProgressOutput())
     model, optimizer, factor = train_state.model, train_state.optimizer, 1.0
     before: dict[nn.Parameter, tuple[torch.Tensor, dict[str, torch.Tensor]]] = {}
     for step in range(run.train.steps):
@@ -166,16 +169,18 @@ def test_a_run_killed_around_a_rollback_resumes_to_the_bit(killed_at, rolled_bac
 def test_a_run_that_was_interrupted_goes_back_to_the_same_checkpoint(
     stopped_at, rolled_back_run, tmp_path, monkeypatch
 ):
-    run, out, real_recover = small_run(tmp_path / "data", train=STREAK), tmp_path / "out", loop.recover
+    run, out = small_run(tmp_path / "data", train=STREAK), tmp_path / "out"
+    real_update, steps = loop.update_within_memory, count(1)
 
-    def recover_and_interrupt(train_state, *arguments):
-        real_recover(train_state, *arguments)
-        if train_state.counts.step == stopped_at:
+    def update_and_interrupt(*arguments):
+        result = real_update(*arguments)
+        if next(steps) == stopped_at:
             os.kill(os.getpid(), signal.SIGINT)
+        return result
 
     with poison_gradients(range(6, 26), monkeypatch):
         with monkeypatch.context() as patch:
-            patch.setattr(loop, "recover", recover_and_interrupt)
+            patch.setattr(loop, "update_within_memory", update_and_interrupt)
             assert train_run(run, out).stop == "SIGINT"
         train_run(run, out, resume=True)
     assert_same_end(rolled_back_run, out)
@@ -262,7 +267,7 @@ def test_a_run_without_memory_for_a_single_pair_ends_with_what_to_do(tmp_path, m
 def test_a_checkpoint_without_these_counts_can_be_resumed(tmp_path, monkeypatch):
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
     train_until(5, run, out, monkeypatch)
-    train_state = loop.resume_run(run, out, ProgressOutput(), Workers())[1]
+    train_state = resume_run(run, out, ProgressOutput(), ALONE)[1]
     checkpoint = list_checkpoints(out)[0]
     numbers = json.loads((checkpoint / "training.json").read_text())
     for new in ("skipped_in_a_row", "rollbacks", "fruitless_rollbacks", "halved_batches", "pairs_left_out"):

@@ -11,8 +11,7 @@ from torch import nn
 from pellucid.data.batching import Batch
 from pellucid.model import ModelConfig, Transformer
 from pellucid.training.config import OptimConfig
-from pellucid.training.recovery import update_within_memory
-from pellucid.training.update import batch_loss, update_weights
+from pellucid.training.update import batch_loss, update_weights, update_within_memory
 
 ROOT = Path(__file__).parent.parent.parent
 PAIRS = 8

@@ -13,7 +13,7 @@ from pellucid.config import to_toml
 from pellucid.data.batching import EncodedPairs, pack_sentences
 from pellucid.data.stream import Stream
 from pellucid.training.config import RunConfig
-from pellucid.training.distributed import Workers, worker_batches
+from pellucid.training.distributed import Replicated, worker_batches
 from tests.laws.runs import assert_same_end, read_reports
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers, wait_for_file
 from tests.training.corpora import small_run
@@ -123,7 +123,7 @@ def test_the_shares_of_an_update_are_its_pairs_each_once(world_size, batches):
     rows = [random.integers(4, 50, size=n).tolist() for n in random.integers(1, 9, size=211)]
     encoded = EncodedPairs(pack_sentences(rows, np.uint16), pack_sentences(rows[::-1], np.uint16))
     specs = [stream.advance() for stream in [Stream(encoded, 97, seed=5)] for _ in range(batches)]
-    shares = [worker_batches(specs, Workers(rank, world_size)) for rank in range(world_size)]
+    shares = [worker_batches(specs, Replicated(rank, world_size)) for rank in range(world_size)]
     indices = [i for batches_of_worker in shares for batch in batches_of_worker for i in batch.indices.tolist()]
     assert sorted(indices) == sorted(i for spec in specs for i in spec.pairs.tolist())
     assert len({batch.seed for batches_of_worker in shares for batch in batches_of_worker}) == sum(map(len, shares)), (

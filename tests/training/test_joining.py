@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from pellucid.training import distributed
+from pellucid.training import process_group
 from pellucid.training.distributed import TrainingFailed
 
 
@@ -18,7 +18,7 @@ from pellucid.training.distributed import TrainingFailed
     ],
 )
 def test_workers_that_do_not_meet_in_time_stop_with_the_reason(rank, port_taken, message, monkeypatch):
-    monkeypatch.setattr(distributed, "WORKER_TIMEOUT", timedelta(seconds=1))
+    monkeypatch.setattr(process_group, "WORKER_TIMEOUT", timedelta(seconds=1))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -30,4 +30,4 @@ def test_workers_that_do_not_meet_in_time_stop_with_the_reason(rank, port_taken,
         for name, value in environment.items():
             monkeypatch.setenv(name, str(value))
         with pytest.raises(TrainingFailed, match=rf"the 2 workers did not meet at 127\.0\.0\.1:{port}: .*{message}"):
-            distributed.join_workers().__enter__()
+            process_group.join_workers().__enter__()

@@ -20,7 +20,7 @@ from pellucid.evaluate import score_words
 from pellucid.evaluate.reference import ReferenceLine
 from pellucid.store.atomic import read_manifest
 from pellucid.store.directory import load_bundle
-from pellucid.training import defaults, loop
+from pellucid.training import defaults, loop, saving
 from pellucid.training.checkpoint import average_weights, list_checkpoints
 from pellucid.training.config import DataConfig, make_run, read_run
 from pellucid.training.data import read_corpus
@@ -122,7 +122,7 @@ def test_the_average_of_one_model_is_that_model(finished_run):
 def test_best_has_the_lowest_loss_of_those_with_the_highest_bleu_but_for_chance(tmp_path, monkeypatch, scores, best):
     sentences = (ReferenceLine("a", "b", 0.0),) * 900  # with so many, differences below 1 are chance
     evaluations = (Evaluation(loss, bleu, 50.0, {}, sentences) for bleu, loss in [*scores, (20, 3.0)])
-    monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: next(evaluations))
+    monkeypatch.setattr(saving, "evaluate_model", lambda *arguments: next(evaluations))
     lengths = {"steps": 4, "evaluate_every": 1, "keep_reference": False}
     outcome = train_run(small_run(tmp_path / "data", train=lengths), tmp_path / "out")
     assert read_manifest(outcome.best)["step"] == best
@@ -142,7 +142,7 @@ def test_a_last_checkpoint_that_is_the_whole_average_is_evaluated_once(tmp_path,
         evaluations.append(evaluate_model(*arguments))
         return evaluations[-1]
 
-    monkeypatch.setattr(loop, "evaluate_model", evaluate)
+    monkeypatch.setattr(saving, "evaluate_model", evaluate)
     outcome = train_run(small_run(tmp_path / "data", train={"steps": 2, "evaluate_every": 2}), tmp_path / "out")
     assert len(evaluations) == 1
     assert outcome.evaluation is evaluations[0]
@@ -325,21 +325,20 @@ def test_a_short_run_evaluates_on_fewer_dev_sentences(minutes, sentences, tmp_pa
 )
 def test_evaluations_take_a_bounded_share_of_a_run_in_minutes(minutes, cost, evaluations, tmp_path, monkeypatch):
     """A fake clock advances by three seconds for each update, and by `cost` for each evaluation."""
-    now, real_functions = (
-        [0.0],
-        {"update_within_memory": loop.update_within_memory, "evaluate_model": loop.evaluate_model},
-    )
+    now = [0.0]
 
-    def prolong(name, seconds):
+    def prolong(module, name, seconds):
+        real_function = getattr(module, name)
+
         def call(*arguments):
             now[0] += seconds
-            return real_functions[name](*arguments)
+            return real_function(*arguments)
 
-        monkeypatch.setattr(loop, name, call)
+        monkeypatch.setattr(module, name, call)
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
-    prolong("update_within_memory", 3.0)
-    prolong("evaluate_model", cost)
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    prolong(loop, "update_within_memory", 3.0)
+    prolong(saving, "evaluate_model", cost)
     settings = {"steps": None, "minutes": minutes, "evaluate_every": None, "save_every": None, "batch_tokens": 17}
     run = small_run(tmp_path / "data", train={**settings, "dev_sentences": 1, "dev_beam": 1})
     out = train_run(run, tmp_path / "out").out

@@ -5,7 +5,7 @@ from typing import Any, cast, get_args, get_type_hints
 import pytest
 
 from pellucid.training.config import OptimConfig
-from pellucid.training.update import SCHEDULES, learning_rate
+from pellucid.training.schedule import SCHEDULES, learning_rate
 
 
 @pytest.mark.article("A38")

@@ -13,7 +13,7 @@ from pellucid.data.batching import CorpusShare, EncodedPairs, PackedSentences, c
 from pellucid.data.stream import Stream
 from pellucid.demo.phrasebook import generate_phrases
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.training import update
+from pellucid.training import process
 from pellucid.training.config import OptimConfig
 from pellucid.training.optimizer import make_optimizer
 from pellucid.training.update import batch_loss
@@ -235,7 +235,7 @@ def test_advice_counts_the_pairs_that_are_longer_than_a_batch(plan):
     [(True, "float32", "try train.precision = bfloat16, "), (True, "bfloat16", ""), (False, "float32", "")],
 )
 def test_a_run_of_days_is_advised_to_train_less(plan, monkeypatch, native, setting, suggestion):
-    monkeypatch.setattr(update, "has_native_bfloat16", lambda device: native)
+    monkeypatch.setattr(process, "has_native_bfloat16", lambda device: native)
     slow_trial = replace(plan.trial, seconds=7.776)
     advice = list_advice(change_plan(plan, trial=slow_trial, train={"steps": 100_000, "precision": setting}))
     [sentence] = [sentence for sentence in advice if "at this speed" in sentence]
@@ -244,7 +244,7 @@ def test_a_run_of_days_is_advised_to_train_less(plan, monkeypatch, native, setti
 
 
 def test_advice_names_a_precision_that_the_processor_does_not_have(plan, monkeypatch):
-    monkeypatch.setattr(update, "has_native_bfloat16", lambda device: False)
+    monkeypatch.setattr(process, "has_native_bfloat16", lambda device: False)
     advice = list_advice(change_plan(plan, train={"precision": "bfloat16"}))
     assert [sentence for sentence in advice if "products are made in float32; a machine that has it" in sentence]
     assert not [

@@ -3,17 +3,19 @@
 import pytest
 import torch
 
-from pellucid.training import update
+from pellucid.training import process, update
 from pellucid.training.log import read_log
 from pellucid.training.loop import train_run
-from pellucid.training.update import autocast_products, explain_float32
+from pellucid.training.process import explain_float32
+from pellucid.training.update import autocast_products
 from tests.training.corpora import small_run
 
 CPU = torch.device("cpu")
 
 
 def pretend_native_bfloat16(monkeypatch: pytest.MonkeyPatch, native: bool) -> None:
-    monkeypatch.setattr(update, "has_native_bfloat16", lambda device: native)
+    for module in (process, update):
+        monkeypatch.setattr(module, "has_native_bfloat16", lambda device: native)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from pellucid.data.batching import Batch, EncodedPairs, pack_sentences
 from pellucid.data.stream import Stream
 from pellucid.training import distributed
-from pellucid.training.distributed import ALONE, Prefetcher, Workers, worker_batches
+from pellucid.training.distributed import ALONE, Prefetcher, Replicated, worker_batches
 
 
 def make_stream() -> Stream:
@@ -37,7 +37,7 @@ def test_upcoming_batches_are_those_that_come_and_the_stream_does_not_advance():
         peeked.advance()
 
 
-@pytest.mark.parametrize("workers", [ALONE, Workers(1, 2)])
+@pytest.mark.parametrize("workers", [ALONE, Replicated(1, 2)])
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_prefetched_batches_are_those_made_when_asked_for(workers, accumulate):
     stream, plain, prefetcher = make_stream(), make_stream(), Prefetcher()

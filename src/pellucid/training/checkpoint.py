@@ -14,14 +14,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from pellucid.data.batching import Batch
 from pellucid.data.stream import StageBeginning, Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.store.atomic import WriteFailed, explain_write_error, staging_paths
 from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.training.config import OptimConfig
-from pellucid.training.distributed import ALONE, Prefetcher, Workers, gather_tensor, is_sharded, shard_like
+from pellucid.training.distributed import Prefetcher, Workers, shard_like
 from pellucid.training.optimizer import Adam, Optimizer
 
 
@@ -63,7 +62,8 @@ class RunCounts:
 class TrainState:
     """Everything that training changes.
 
-    No random generator is part of it: dropout is seeded by the position of each batch in the stream.
+    No random generator is part of it: dropout is seeded by the position of each batch in the
+    stream.
     """
 
     model: Transformer
@@ -77,36 +77,22 @@ class TrainState:
         """Number of parameters of the model."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
-    def next_batches(self, accumulate: int, workers: Workers = ALONE) -> list[Batch]:
-        """Return this worker's batches of the next update, and move the stream past them."""
-        specs = [self.stream.advance() for _ in range(accumulate)]
-        return self.prefetcher.batches(specs, self.stream.upcoming(accumulate), workers)
-
 
 def gather_state(state: TrainState, workers: Workers) -> TrainState:
     """Gather a sharded state on the first worker; a state that is not sharded is returned unchanged.
 
     All workers must call this at once. The others get back the state that they have.
     """
-    if not is_sharded(state.model):
+    model, optimizer_state = workers.gather_model(state.model, state.optimizer.state)
+    if model is state.model:
         return state
-    copy = state
-    if workers.is_first:
-        with workers.device:
-            model = Transformer(state.model.config).train()  # its random weights are overwritten
-        copy = replace(state, model=model, optimizer=Adam([], OptimConfig()))  # holds the states only
-    for parameter, copied in zip(state.model.parameters(), copy.model.parameters(), strict=True):
-        weight, averages = gather_tensor(parameter.detach()), state.optimizer.state.get(parameter, {})
-        # Every worker takes part in each gather, also those that keep nothing of it.
-        averages = {key: gather_tensor(value) for key, value in averages.items()}
-        if workers.is_first:
-            copied.data = weight
-            copy.optimizer.state[copied] = {key: value.cpu() for key, value in averages.items()}  # only to be saved
-    return copy
+    optimizer = Adam([], OptimConfig())  # holds the states only
+    optimizer.state = dict(optimizer_state)
+    return replace(state, model=model, optimizer=optimizer)
 
 
 def save_state(state: TrainState, tokenizer: Tokenizer, directory: Path, **manifest: Any) -> None:
-    """Write a checkpoint: a model directory that also holds the optimiser and the position in the data.
+    """Write a checkpoint: a model directory with the optimiser and the position in the data.
 
     Afterwards either the whole directory is there or none of it.
     """
@@ -117,39 +103,50 @@ def save_state(state: TrainState, tokenizer: Tokenizer, directory: Path, **manif
             for key, value in state.optimizer.state.get(parameter, {}).items():
                 # safetensors takes dense tensors only, and no nested names.
                 tensors[f"{key}.{name}"] = value.cpu().contiguous()
+
         save_file(tensors, folder / "training.safetensors")
+
         numbers = {"counts": asdict(state.counts), "stream": list(state.stream.position)}
+        began = state.stream.began
         # A run without stages has begun as the settings say.
-        if state.stream.began.epoch or state.stream.began.noisy or not all(state.stream.began.shown):
-            numbers["stage"] = asdict(state.stream.began)
-        (folder / "training.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+        if began.epoch or began.noisy or not all(began.shown):
+            numbers["stage"] = asdict(began)
+        text = json.dumps(numbers, indent=1) + "\n"
+        (folder / "training.json").write_text(text, encoding="utf-8")
 
     save_bundle(directory, state.model, tokenizer, also=write_training_state, **manifest)
 
 
 def restore_state(state: TrainState, directory: Path) -> None:
-    """Restore optimiser, stream and counts of `state` as saved in `directory`; its model is loaded already.
+    """Restore optimiser, stream and counts of `state` as saved in `directory`.
 
-    Raises ValueError for a directory that holds a model but no training state.
+    Its model is loaded already. Raises ValueError for a directory that holds a model but no
+    training state.
     """
-    if not (directory / "training.safetensors").is_file() or not (directory / "training.json").is_file():
+    tensors_file, numbers_file = directory / "training.safetensors", directory / "training.json"
+    if not (tensors_file.is_file() and numbers_file.is_file()):
         raise ValueError(f"{directory} is a model, not a checkpoint: training cannot go on from it")
-    numbers = json.loads((directory / "training.json").read_text(encoding="utf-8"))
-    tensors = load_file(directory / "training.safetensors")
-    _load_optimizer(state, tensors)
+
+    numbers = json.loads(numbers_file.read_text(encoding="utf-8"))
+    _load_optimizer(state, load_file(tensors_file))
+
     began = None
     if stage := numbers.get("stage"):
-        began = StageBeginning(stage["epoch"], tuple(stage["pairs_seen"]), tuple(stage["shown"]), stage["noisy"])
+        pairs_seen, shown = tuple(stage["pairs_seen"]), tuple(stage["shown"])
+        began = StageBeginning(stage["epoch"], pairs_seen, shown, stage["noisy"])
     seed, epoch, batch = numbers["stream"]
-    # A position is three integers: the order of the data is a function of the seed, the epoch and the stage.
+    # A position is three integers: the order of the data is a function of the seed, the epoch and
+    # the stage.
     old = state.stream
     state.stream = Stream(old.encoded, old.batch_tokens, seed, epoch, batch, began, old.noise)
+
     counts = numbers["counts"]
-    state.counts = RunCounts(**{**counts, "since_report": SinceReport(**counts["since_report"])})
+    since_report = SinceReport(**counts.pop("since_report"))
+    state.counts = RunCounts(**counts, since_report=since_report)
 
 
 def reset_weights(state: TrainState, model: Transformer, directory: Path) -> None:
-    """Give `state` the weights of `model` and the optimiser saved in `directory`; nothing else changes."""
+    """Give `state` the weights of `model` and the optimiser saved in `directory`, and no more."""
     with torch.no_grad():
         for parameter, saved in zip(state.model.parameters(), model.parameters(), strict=True):
             parameter.copy_(shard_like(saved, parameter))
@@ -157,21 +154,27 @@ def reset_weights(state: TrainState, model: Transformer, directory: Path) -> Non
 
 
 def _load_optimizer(state: TrainState, tensors: dict[str, Tensor]) -> None:
-    """Restore the running means and step counts of every parameter from the names they are saved under."""
+    """Restore the running means and step counts of every parameter, by the names of `tensors`."""
     by_parameter: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
-        # exp_avg.encoder.0.self.qkv.weight, for example: the first word is the optimizer's, the rest the parameter's.
+        # exp_avg.encoder.0.self.qkv.weight, for example: the first word is the optimizer's, the
+        # rest the parameter's.
         kind, _, name = key.partition(".")
         by_parameter.setdefault(name, {})[kind] = value
+
     for name, parameter in state.model.named_parameters():
         if name in by_parameter:
-            state.optimizer.state[parameter] = {k: shard_like(v, parameter) for k, v in by_parameter[name].items()}
+            saved = by_parameter[name]
+            restored = {kind: shard_like(value, parameter) for kind, value in saved.items()}
+            state.optimizer.state[parameter] = restored
 
 
 def list_checkpoints(run_directory: Path) -> list[Path]:
     """Return the complete checkpoints of a run, oldest first."""
-    # Steps have leading zeros, so that names sort like numbers; a directory still being written has another name.
-    return sorted(path for path in (run_directory / "checkpoints").glob("step-*") if path.name[5:].isdigit())
+    # Steps have leading zeros, so that names sort like numbers; a directory still being written has
+    # another name.
+    paths = (run_directory / "checkpoints").glob("step-*")
+    return sorted(path for path in paths if path.name[5:].isdigit())
 
 
 def checkpoint_path(run_directory: Path, step: int) -> Path:
@@ -185,10 +188,15 @@ def checkpoint_step(checkpoint: Path) -> int:
 
 
 def prune_checkpoints(run_directory: Path, keep: set[Path]) -> None:
-    """Remove checkpoints that are not to be kept, and half-written ones that a crash left; the newest always stays."""
+    """Remove checkpoints that are not to be kept, and half-written ones that a crash left.
+
+    The newest always stays.
+    """
     for path in list_checkpoints(run_directory)[:-1]:
         if path not in keep:
-            path.rename(staging_paths(path)[1])  # a half-removed directory must not look like a checkpoint
+            # A half-removed directory must not look like a checkpoint.
+            path.rename(staging_paths(path)[1])
+
     for path in (run_directory / "checkpoints").glob(".step-*"):
         shutil.rmtree(path, ignore_errors=True)  # what cannot be removed now goes next time
 
@@ -200,6 +208,7 @@ def average_weights(directories: list[Path], into: Transformer) -> None:
         # One model after the other: only the sums of all are in memory.
         for name, parameter in load_bundle(directory).model.named_parameters():
             sums[name] = sums.get(name, 0.0) + parameter.detach().double()
+
     with torch.no_grad():
         for name, parameter in into.named_parameters():
             parameter.copy_(sums[name] / len(directories))
@@ -207,12 +216,13 @@ def average_weights(directories: list[Path], into: Transformer) -> None:
 
 @contextmanager
 def explain_failed_write(path: Path, size: int) -> Iterator[None]:
-    """Turn any error of writing `path`, which takes about `size` bytes, into WriteFailed with the free space."""
+    """Turn any error of writing `path`, which takes about `size` bytes, into WriteFailed."""
     try:
         yield
     except (OSError, SafetensorError) as error:
         # The path itself may not be there yet; the nearest folder that is lies on the same disk.
-        free = shutil.disk_usage(next(folder for folder in path.resolve().parents if folder.is_dir())).free
+        folder = next(folder for folder in path.resolve().parents if folder.is_dir())
+        free = shutil.disk_usage(folder).free
         raise WriteFailed(
             f"{path} could not be written: {explain_write_error(error)} "
             f"(it takes about {size / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free there)"

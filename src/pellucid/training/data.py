@@ -1,4 +1,4 @@
-"""Data of a run: pairs read and encoded, from text in memory or from shards, and some held out of training."""
+"""Data of a run: pairs read and encoded, from text or from shards, and some held out of training."""
 
 import hashlib
 import json
@@ -38,8 +38,10 @@ from pellucid.training.direction import read_dev_sides, read_sides
 from pellucid.training.initial_model import initial_tokenizer
 from pellucid.training.overlap import DevOverlap
 
-TOKENIZER_SENTENCES = 1_000_000  # largest number of lines of each side that the vocabulary is learned from
-# Reason for leaving out a pair that shares a sentence with a held-out one: testing on it would reward memory.
+# Largest number of lines of each side that the vocabulary is learned from.
+TOKENIZER_SENTENCES = 1_000_000
+# Reason for leaving out a pair that shares a sentence with a held-out one: testing on it would
+# reward memory.
 SHARED_SENTENCE = "a sentence of a held-out pair"
 
 KIND, FORMAT = "pellucid shards", 2
@@ -77,9 +79,12 @@ class TrainingData:
     fingerprint: str  # SHA-256 of the training text: a run resumes only with the same text
     notes: tuple[str, ...]
     accounts: tuple[CorpusAccount, ...] = ()  # one account for each corpus; stand-in data has none
-    languages: dict[str, str] | None = None  # codes of the "source" and the "target" language, where the text says them
-    profile: SourceProfile | None = None  # what the sources look like; None where nobody looked at them
-    dev_overlap: int = 0  # number of pairs of the named dev sets that were found in the training text
+    # Codes of the "source" and the "target" language, where the text says them.
+    languages: dict[str, str] | None = None
+    # What the sources look like; None where nobody looked at them.
+    profile: SourceProfile | None = None
+    # Number of pairs of the named dev sets that were found in the training text.
+    dev_overlap: int = 0
 
     @property
     def dev(self) -> SentencePairs:
@@ -92,43 +97,67 @@ class TrainingData:
         return combine_fingerprints([fingerprint_pairs(pairs) for pairs in self.dev_sets])
 
 
-# A look at pairs, their sources, targets and line numbers: a sentence about what seems wrong, None where nothing does.
+# A look at pairs, their sources, targets and line numbers: a sentence about what seems wrong, None
+# where nothing does.
 CorpusGlance = Callable[[Sequence[str], Sequence[str], Sequence[int]], str | None]
 
 
-def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: CorpusGlance | None = None) -> TrainingData:
+def read_data(
+    run: RunConfig, tokenizer: Tokenizer | None = None, glance: CorpusGlance | None = None
+) -> TrainingData:
     """Return the encoded pairs, the dev pairs and the tokenizer of a run.
 
-    They come from its shards if it names some, otherwise from its text, with the same result. A run that is resumed
-    passes its `tokenizer`; otherwise it is the initial model's, or a new one. With a `glance` the notes have
-    what it says of the text of each corpus. Raises ValueError for data that cannot be trained on, and for shards that
-    are not of this run.
+    They come from its shards if it names some, otherwise from its text, with the same result. A run
+    that is resumed passes its `tokenizer`; otherwise it is the initial model's, or a new one. With
+    a `glance` the notes have what it says of the text of each corpus. Raises ValueError for data
+    that cannot be trained on, and for shards that are not of this run.
     """
     tokenizer = tokenizer or initial_tokenizer(run)
     if run.data.shards is not None:
         return _read_shards(run, tokenizer)
+
     corpus = read_corpus(run.data, run.seed)
-    looks: list[str | None] = []
+    looks = []
     if glance is not None:
-        looks = [glance([*sentences_alone(pairs.sources)], pairs.targets, pairs.lines) for pairs in corpus.train]
+        for pairs in corpus.train:
+            look = glance([*sentences_alone(pairs.sources)], pairs.targets, pairs.lines)
+            if look:
+                looks.append(look)
+
     if tokenizer is None:
         sources = chain.from_iterable(pairs.sources for pairs in corpus.train)
         targets = chain.from_iterable(pairs.targets for pairs in corpus.train)
         tokenizer = learn_tokenizer(sources, targets, run)
-    encoded, notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
-    notes = (*corpus.notes, *filter(None, looks), *tokenizer.notes, *notes)
-    fingerprint = combine_fingerprints([fingerprint_pairs(pairs) for pairs in corpus.train])
-    all_pairs = (pair for pairs in corpus.train for pair in zip(pairs.sources, pairs.targets, strict=True))
-    profile = profile_sample(all_pairs, sum(map(len, corpus.train)))
-    notes = (*notes, *describe_profile(profile))
-    languages = find_languages(run.data)
+
+    encoded, encoding_notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
+    profile = profile_sample(_chain_pairs(corpus.train), sum(map(len, corpus.train)))
     return TrainingData(
-        tokenizer, encoded, corpus.dev_sets, fingerprint, notes, accounts, languages, profile, corpus.overlap
+        tokenizer,
+        encoded,
+        corpus.dev_sets,
+        fingerprint=combine_fingerprints(list(map(fingerprint_pairs, corpus.train))),
+        notes=(
+            *corpus.notes,
+            *looks,
+            *tokenizer.notes,
+            *encoding_notes,
+            *describe_profile(profile),
+        ),
+        accounts=accounts,
+        languages=find_languages(run.data),
+        profile=profile,
+        dev_overlap=corpus.overlap,
     )
 
 
+def _chain_pairs(corpora: Iterable[SentencePairs]) -> Iterator[tuple[str, str]]:
+    """Yield all pairs, one corpus after the other."""
+    for pairs in corpora:
+        yield from zip(pairs.sources, pairs.targets, strict=True)
+
+
 def profile_sample(pairs: Iterable[tuple[str, str]], total: int) -> SourceProfile:
-    """Count what the sources look like, in all pairs or, if they are many, in some that are spread evenly over them."""
+    """Count what the sources look like, in all pairs or in some, spread evenly, if they are many."""
     return profile_sources(islice(pairs, None, None, 1 + total // PROFILED_SOURCES))
 
 
@@ -137,18 +166,26 @@ def describe_profile(profile: SourceProfile) -> list[str]:
     notes = []
     if profile.several_sentences >= 0.001:
         count = profile.sentences_together
-        what = f"up to {count} sentences of a line" if count > 1 else "each sentence of a line by itself"
+        what = "each sentence of a line by itself"
+        if count > 1:
+            what = f"up to {count} sentences of a line"
         notes.append(
-            f"{profile.several_sentences:.1%} of the sources hold several sentences: the model will translate {what} "
-            "(--set sentences=keep or split changes it)"
+            f"{profile.several_sentences:.1%} of the sources hold several sentences: the model "
+            f"will translate {what} (--set sentences=keep or split changes it)"
         )
-    rare = {name: count for name, count in profile.spellings.items() if not profile.knows_spelling(name)}
+
+    rare = {}
+    for name, count in profile.spellings.items():
+        if not profile.knows_spelling(name):
+            rare[name] = count
     if rare:
         commonest = sorted(rare, key=lambda name: -rare[name])[:5]
-        listing = ", ".join(f"{describe_character(name)} in {rare[name]:,}" for name in commonest)
+        listing = [f"{describe_character(name)} in {rare[name]:,}" for name in commonest]
+        if len(rare) > 5:
+            listing.append(f"and {len(rare) - 5} more")
         notes.append(
-            f"sources hold characters that are too rare to be learned, and are read as plain ones when the model "
-            f"translates: {listing}" + (f", and {len(rare) - 5} more" if len(rare) > 5 else "")
+            "sources hold characters that are too rare to be learned, and are read as plain ones "
+            f"when the model translates: {', '.join(listing)}"
         )
     return notes
 
@@ -167,24 +204,32 @@ class _TextCorpus:
 def read_corpus(data: DataConfig, seed: int) -> _TextCorpus:
     """Read the training pairs and the dev pairs; without a dev set, `seed` draws some of the first corpus."""
     drawn = draw_dev_pairs(data, seed)
-    dev_sets, dev_notes = read_dev_pairs(data) if drawn is None else ((drawn,), (note_held_out(len(drawn)),))
+    if drawn is None:
+        held_out, (dev_sets, dev_notes) = 0, read_dev_pairs(data)
+    else:
+        held_out = len(drawn)
+        dev_sets, dev_notes = (drawn,), (note_held_out(held_out),)
+
     train, notes, overlap = [], [], read_overlap(data)
     for corpus in data.corpora:
         skipped = SkippedPairs()
         rows = training_pairs(corpus, data, drawn, skipped, overlap)
         train.append(SentencePairs.from_rows(rows, side_files(*corpus.files), skipped))
         notes += reading_notes(skipped)
+
+    standing = 0
     if overlap is not None:
         notes += overlap.notes()
-    held_out = 0 if drawn is None else len(drawn)
-    return _TextCorpus(tuple(train), dev_sets, (*notes, *dev_notes), held_out, overlap.standing if overlap else 0)
+        standing = overlap.standing
+    return _TextCorpus(tuple(train), dev_sets, (*notes, *dev_notes), held_out, standing)
 
 
 def find_languages(data: DataConfig) -> dict[str, str] | None:
-    """Return the codes of the "source" and the "target" language of the training text, if all corpora say the same.
+    """Return the codes of the languages of the training text, "source" and "target", if it says them.
 
-    A corpus says them in its settings, in the names of its two files, or in its file of pairs, whose beginning is
-    read; None where it is not clear, and where that file is gone, as text may be once there are shards.
+    A corpus says them in its settings, in the names of its two files, or in its file of pairs,
+    whose beginning is read; None where the corpora do not say the same, and where that file is
+    gone, as text may be once there are shards.
     """
     found = {read_sides(corpus, data.max_characters).languages for corpus in data.corpora}
     codes = found.pop() if len(found) == 1 else None
@@ -192,26 +237,43 @@ def find_languages(data: DataConfig) -> dict[str, str] | None:
 
 
 def read_dev_pairs(data: DataConfig) -> tuple[tuple[SentencePairs, ...], tuple[str, ...]]:
-    """Read the dev pairs of each direction, none where no dev set is named, with notes on those that are left out."""
-    first = data.dev_source or data.dev
-    named = {corpus.languages: (corpus.dev_files, corpus.sides) for corpus in data.corpora if corpus.dev_files}
+    """Read the dev pairs of each direction, with notes on those that are left out.
+
+    There are none where no dev set is named.
+    """
+    named = {}
+    for corpus in data.corpora:
+        if corpus.dev_files:
+            named[corpus.languages] = corpus.dev_files, corpus.sides
     files_and_sides = [named[direction] for direction in data.directions]
+
+    first = data.dev_source or data.dev
     if first is not None:
         languages = find_languages(data)
-        sides = read_dev_sides(data, (languages["source"], languages["target"]) if languages else None)
-        files_and_sides.append(((first, data.dev_target), sides))
-    dev_sets = tuple(
-        read_pairs(*files, max_characters=data.max_characters, sides=sides, context=data.context)
-        for files, sides in files_and_sides
-    )
-    return dev_sets, tuple(f"left out of the dev data: {dev.skipped}" for dev in dev_sets if dev.skipped)
+        direction = (languages["source"], languages["target"]) if languages else None
+        files_and_sides.append(((first, data.dev_target), read_dev_sides(data, direction)))
+
+    dev_sets, notes = [], []
+    options = {"max_characters": data.max_characters, "context": data.context}
+    for files, sides in files_and_sides:
+        dev = read_pairs(*files, sides=sides, **options)
+        dev_sets.append(dev)
+        if dev.skipped:
+            notes.append(f"left out of the dev data: {dev.skipped}")
+
+    return tuple(dev_sets), tuple(notes)
 
 
 def read_overlap(data: DataConfig) -> DevOverlap | None:
-    """Return the sentences of the named dev sets, which training pairs are compared with; None where none is named."""
+    """Return the sentences of the named dev sets, which training pairs are compared with.
+
+    None where no dev set is named.
+    """
     if not data.dev_files:
         return None
-    return DevOverlap(zip(data.directions or [()], read_dev_pairs(data)[0], strict=True), data.allow_overlap)
+    dev_sets, _ = read_dev_pairs(data)
+    directions = data.directions or [()]
+    return DevOverlap(zip(directions, dev_sets, strict=True), data.allow_overlap)
 
 
 def reading_notes(skipped: SkippedPairs) -> list[str]:
@@ -223,14 +285,17 @@ def reading_notes(skipped: SkippedPairs) -> list[str]:
 def note_held_out(drawn: int) -> str:
     """Return the note on pairs that were taken out of training."""
     return (
-        f"no dev set named: {drawn:,} pairs are held out of training to measure progress, and pairs that share a "
-        "sentence with them are left out (dev_source and dev_target name others, data.held_out fewer)"
+        f"no dev set named: {drawn:,} pairs are held out of training to measure progress, and "
+        "pairs that share a sentence with them are left out (dev_source and dev_target name "
+        "others, data.held_out fewer)"
     )
 
 
 def combine_fingerprints(fingerprints: Sequence[str]) -> str:
     """Return one SHA-256 for all corpora; a single corpus keeps its own."""
-    return fingerprints[0] if len(fingerprints) == 1 else hashlib.sha256(" ".join(fingerprints).encode()).hexdigest()
+    if len(fingerprints) == 1:
+        return fingerprints[0]
+    return hashlib.sha256(" ".join(fingerprints).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -246,12 +311,16 @@ class HeldOutSentences:
         return cls(frozenset(sentences_alone(pairs.sources)), frozenset(pairs.targets))
 
     def filter_rows(
-        self, rows: Iterable[tuple[int, str, str]], file: str, skipped: SkippedPairs, held_out: Container[int] = ()
+        self,
+        rows: Iterable[tuple[int, str, str]],
+        file: str,
+        skipped: SkippedPairs,
+        held_out: Container[int] = (),
     ) -> Iterator[tuple[int, str, str]]:
         """Yield the rows (line, source, target) of a file that contain none of these sentences.
 
-        Other rows are counted in `skipped`, except for the lines that are `held_out` themselves. Raises ValueError, at
-        the end, if no row remains.
+        Other rows are counted in `skipped`, except for the lines that are `held_out` themselves.
+        Raises ValueError, at the end, if no row remains.
         """
         remaining = 0
         for line, source, target in rows:
@@ -261,17 +330,22 @@ class HeldOutSentences:
                 yield line, source, target
             elif line not in held_out:
                 skipped.add(SHARED_SENTENCE, f"{file}:{line}")
+
         # Known only at the end: a large file is read row by row.
         if not remaining:
             culprit = "another" if held_out else "the dev pairs"
-            raise ValueError(f"every pair shares a sentence with {culprit}; name dev_source and dev_target")
+            raise ValueError(
+                f"every pair shares a sentence with {culprit}; name dev_source and dev_target"
+            )
 
 
 def draw_held_out(pairs: int, limit: int, seed: int) -> list[int]:
     """Draw the indices of the pairs to hold out: a tenth of all `pairs`, at most `limit`."""
     # A tenth of fewer would be a single pair.
     if pairs < 20:
-        raise ValueError(f"{pairs} pairs are too few to hold some out; name dev_source and dev_target")
+        raise ValueError(
+            f"{pairs} pairs are too few to hold some out; name dev_source and dev_target"
+        )
     return Random(seed).sample(range(pairs), min(limit, pairs // 10))
 
 
@@ -279,13 +353,19 @@ def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
     """Draw the pairs of the first corpus to measure with, unless a dev set is named."""
     if data.dev_files:
         return None
-    first = data.corpora[0]
+
     # Two passes over the file instead of all of its pairs in memory.
-    total = sum(1 for _ in read_valid_pairs(*first.files, data.max_characters, SkippedPairs(), first.sides))
+    first = data.corpora[0]
+    files, limit = first.files, data.max_characters
+    total = sum(1 for _ in read_valid_pairs(*files, limit, SkippedPairs(), first.sides))
     indices = draw_held_out(total, data.held_out, seed)
-    drawn = dict.fromkeys(indices, (0, "", ""))  # in the order in which they were drawn
-    rows = read_valid_pairs(*first.files, data.max_characters, SkippedPairs(), first.sides, data.context)
-    drawn |= {i: row for i, row in enumerate(rows) if i in drawn}
+
+    # In the order in which they were drawn.
+    drawn: dict[int, tuple[int, str, str]] = dict.fromkeys(indices, (0, "", ""))
+    rows = read_valid_pairs(*files, limit, SkippedPairs(), first.sides, data.context)
+    for index, row in enumerate(rows):
+        if index in drawn:
+            drawn[index] = row
     return SentencePairs.from_rows(drawn.values(), side_files(*first.files), SkippedPairs())
 
 
@@ -296,18 +376,22 @@ def training_pairs(
     skipped: SkippedPairs,
     overlap: DevOverlap | None = None,
 ) -> Iterable[tuple[int, str, str]]:
-    """Yield the pairs of a corpus to train on, each with its line; other pairs are counted in `skipped`.
+    """Yield the pairs of a corpus to train on, each with its line.
 
-    `dev` are the pairs that were drawn (`draw_dev_pairs`); in the first corpus they themselves are not counted. Where
-    none were drawn, the `overlap` with the named dev sets is left out, and counted there.
+    Other pairs are counted in `skipped`. `dev` are the pairs that were drawn (`draw_dev_pairs`); in
+    the first corpus they themselves are not counted. Where none were drawn, the `overlap` with the
+    named dev sets is left out, and counted there.
     """
     rows = read_valid_pairs(*corpus.files, data.max_characters, skipped, corpus.sides, data.context)
     if dev is None:
         # Without anybody to count for, allowed overlap needs no looking.
         if overlap is None and not data.allow_overlap:
             overlap = read_overlap(data)
+        if overlap is None:
+            return rows
         languages = corpus.languages if data.directions else ()
-        return rows if overlap is None else overlap.filter_rows(rows, corpus.files[0], languages, skipped)
+        return overlap.filter_rows(rows, corpus.files[0], languages, skipped)
+
     lines = frozenset(dev.lines) if corpus == data.corpora[0] else ()
     return HeldOutSentences.from_pairs(dev).filter_rows(rows, corpus.files[0], skipped, lines)
 
@@ -328,16 +412,23 @@ def sentences_alone(sources: Iterable[str]) -> Iterator[str]:
 
 def learn_tokenizer(sources: Iterable[str], targets: Iterable[str], run: RunConfig) -> Tokenizer:
     """Learn the vocabulary of these sentences, or of a sample if they are many."""
-    options = {"seed": run.seed, "max_sentences": TOKENIZER_SENTENCES, "languages": run.data.target_languages}
+    options = {
+        "seed": run.seed,
+        "max_sentences": TOKENIZER_SENTENCES,
+        "languages": run.data.target_languages,
+    }
     sources, noise = sentences_alone(sources), run.data.noise
     if noise.capitals or noise.title_case:
         languages = find_languages(run.data) or {}
         sources = vary_case(sources, noise, run.seed, languages.get("source"), is_source=True)
         targets = vary_case(targets, noise, run.seed, languages.get("target"), is_source=False)
+
     return Tokenizer.train(sources, targets, run.tokenizer, **options)
 
 
-def encode_with_note(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, tuple[str, ...]]:
+def encode_with_note(
+    pairs: SentencePairs, tokenizer: Tokenizer, limit: int
+) -> tuple[EncodedPairs, tuple[str, ...]]:
     """Encode the pairs, with a note on those that have more than `limit` pieces."""
     encoded, skipped = encode_pairs(pairs, tokenizer, limit)
     return encoded, (f"left out: {skipped}",) if skipped else ()
@@ -346,166 +437,205 @@ def encode_with_note(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> 
 def _encode_corpora(
     corpus: _TextCorpus, tokenizer: Tokenizer, data: DataConfig
 ) -> tuple[EncodedPairs, tuple[str, ...], tuple[CorpusAccount, ...]]:
-    """Encode all training pairs, one corpus after the other, with notes and accounts of what was left out."""
+    """Encode all training pairs, corpus by corpus, with notes and accounts of what was left out."""
     encoded, notes, accounts = [], [], []
     for settings, pairs in zip(data.corpora, corpus.train, strict=True):
         of_direction = data.tokenizer_of(settings.languages, tokenizer)
         encoded_corpus, skipped = encode_pairs(pairs, of_direction, data.max_pieces)
         encoded.append(encoded_corpus)
-        notes += [f"left out: {skipped}"] if skipped else []
+        if skipped:
+            notes.append(f"left out: {skipped}")
+
+        # Some pairs were skipped while reading, others while encoding.
+        left_out = dict(pairs.skipped.counts + skipped.counts)
         # Only the first corpus has held-out pairs, and it has no account yet.
         held_out = 0 if accounts else corpus.held_out
-        # Some pairs were skipped while reading, others while encoding.
-        accounts.append(
-            CorpusAccount(
-                settings.display_name, len(encoded_corpus), held_out, dict(pairs.skipped.counts + skipped.counts)
-            )
-        )
+        name = settings.display_name
+        accounts.append(CorpusAccount(name, len(encoded_corpus), held_out, left_out))
+
     all_pairs = encoded[0] if len(encoded) == 1 else concatenate_corpora(encoded)
-    return (
-        _with_corpus_shares(all_pairs, [len(corpus_pairs) for corpus_pairs in encoded], data),
-        tuple(notes),
-        tuple(accounts),
-    )
+    all_pairs = _with_corpus_shares(all_pairs, list(map(len, encoded)), data)
+    return all_pairs, tuple(notes), tuple(accounts)
 
 
-def _with_corpus_shares(encoded: EncodedPairs, counts: Sequence[int], data: DataConfig) -> EncodedPairs:
+def _with_corpus_shares(
+    encoded: EncodedPairs, counts: Sequence[int], data: DataConfig
+) -> EncodedPairs:
     """Return the pairs with the size and the weight of each corpus."""
-    corpora = zip(data.corpora, counts, strict=True)
-    return replace(
-        encoded, corpora=tuple(CorpusShare(corpus.display_name, count, corpus.weight) for corpus, count in corpora)
-    )
+    shares = []
+    for corpus, count in zip(data.corpora, counts, strict=True):
+        shares.append(CorpusShare(corpus.display_name, count, corpus.weight))
+    return replace(encoded, corpora=tuple(shares))
 
 
 def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
-    """Return the data of a run from the shards that it names, as `read_data` does; ids stay on the disk until needed.
+    """Return the data of a run from the shards that it names, as `read_data` does.
 
-    Raises ValueError for a directory that holds no shards, is damaged, or was made from other text or with other
-    settings.
+    The ids stay on the disk until they are needed. Raises ValueError for a directory that holds no
+    shards, is damaged, or was made from other text or with other settings.
     """
     assert run.data.shards is not None
     folder = Path(run.data.shards)
     manifest = read_shards_manifest(folder)
     problems = list(_explain_other_settings(run, tokenizer, manifest))
-    problems = problems or [
-        f"{path} has changed since"
-        for path, recorded in zip(training_files(run.data), manifest["texts"], strict=True)
-        # A missing file is no problem: the shards hold all of its pairs.
-        if path.exists() and has_changed(path, recorded)
-    ]
+    if not problems:
+        for path, recorded in zip(training_files(run.data), manifest["texts"], strict=True):
+            # A missing file is no problem: the shards hold all of its pairs.
+            if path.exists() and has_changed(path, recorded):
+                problems.append(f"{path} has changed since")
     if problems:
-        raise ValueError(f"{folder} is not of this run: {join_problems(problems)}; run `pellucid prepare` again")
+        raise ValueError(
+            f"{folder} is not of this run: {join_problems(problems)}; run `pellucid prepare` again"
+        )
+
     shards_tokenizer = Tokenizer.load(folder, run.tokenizer)
     if tokenizer is not None and tokenizer.contents != shards_tokenizer.contents:
-        raise ValueError(f"{folder} was cut into pieces by another tokenizer than the run began with; prepare it again")
-    counts = [entry["pairs"] for entry in manifest["corpora"]]
-    encoded = _with_corpus_shares(map_shards(folder, sum(counts), manifest["types"]), counts, run.data)
-    (dev_sets, notes), held_out = read_dev_pairs(run.data), 0
+        raise ValueError(
+            f"{folder} was cut into pieces by another tokenizer than the run began with; prepare "
+            "it again"
+        )
+
+    corpora = manifest["corpora"]
+    counts = [entry["pairs"] for entry in corpora]
+    encoded = map_shards(folder, sum(counts), manifest["types"])
+    encoded = _with_corpus_shares(encoded, counts, run.data)
+    (dev_sets, dev_notes), held_out = read_dev_pairs(run.data), 0
     if manifest["dev"]:
-        dev_sets, held_out = (read_held_out(folder, manifest["dev"]),), len(manifest["dev"]["lines"])
-    fingerprint = combine_fingerprints([entry["fingerprint"] for entry in manifest["corpora"]])
-    accounts = tuple(
-        # Only the first corpus has held-out pairs.
-        CorpusAccount(corpus.display_name, entry["pairs"], 0 if number else held_out, entry["left_out"])
-        for number, (corpus, entry) in enumerate(zip(run.data.corpora, manifest["corpora"], strict=True))
-    )
+        dev_sets = (read_held_out(folder, manifest["dev"]),)
+        held_out = len(manifest["dev"]["lines"])
+
+    accounts = []
+    for corpus, entry in zip(run.data.corpora, corpora, strict=True):
+        # Only the first corpus has held-out pairs, and it has no account yet.
+        ours = 0 if accounts else held_out
+        name, trained_on = corpus.display_name, entry["pairs"]
+        accounts.append(CorpusAccount(name, trained_on, ours, entry["left_out"]))
+
     # Shards of older versions have no profile.
     profile = None
     if "sources" in manifest:
         profile = read_source_profile(manifest["sources"], read_source_words(folder))
-    notes = (*manifest["notes"], *notes, *_explain_other_overlap(run, manifest))
-    languages, overlap = find_languages(run.data) or manifest.get("languages"), manifest.get("overlap") or {}
+    overlap = manifest.get("overlap") or {}
     return TrainingData(
         shards_tokenizer,
         encoded,
         dev_sets,
-        fingerprint,
-        notes,
-        accounts,
-        languages,
-        profile,
-        overlap.get("dev_pairs", 0),
+        fingerprint=combine_fingerprints([entry["fingerprint"] for entry in corpora]),
+        notes=(*manifest["notes"], *dev_notes, *_explain_other_overlap(run, manifest)),
+        accounts=tuple(accounts),
+        languages=find_languages(run.data) or manifest.get("languages"),
+        profile=profile,
+        dev_overlap=overlap.get("dev_pairs", 0),
     )
 
 
 def describe_dev_text(data: DataConfig) -> dict[str, Any] | None:
-    """Return what the pairs in shards depend on: the text of the named dev sets, and whether overlap is allowed."""
+    """Return what shards depend on: the text of named dev sets, and whether overlap is allowed."""
     if not data.dev_files:
         return None
-    fingerprint = combine_fingerprints([fingerprint_pairs(dev) for dev in read_dev_pairs(data)[0]])
+    dev_sets, _ = read_dev_pairs(data)
+    fingerprint = combine_fingerprints(list(map(fingerprint_pairs, dev_sets)))
     return {"sha256": fingerprint, "allow_overlap": data.allow_overlap}
 
 
 def _explain_other_overlap(run: RunConfig, manifest: dict[str, Any]) -> Iterator[str]:
-    """Yield a sentence where shards were prepared with another dev set, or with another `data.allow_overlap`."""
+    """Yield a sentence where shards were made with another dev set, or `data.allow_overlap`."""
     ours, recorded, folder = describe_dev_text(run.data), manifest.get("dev_text"), run.data.shards
     if ours is None:
         return
     if recorded is None or recorded["sha256"] != ours["sha256"]:
         yield (
-            f"{folder} was not prepared with this dev set, so nobody looked whether its pairs stand in the training "
-            "text, too; `pellucid prepare` again leaves them out"
+            f"{folder} was not prepared with this dev set, so nobody looked whether its pairs "
+            "stand in the training text, too; `pellucid prepare` again leaves them out"
         )
-    elif recorded["allow_overlap"] != ours["allow_overlap"] and (sharing := manifest["overlap"]["training_pairs"]):
+        return
+    if recorded["allow_overlap"] == ours["allow_overlap"]:
+        return
+
+    if sharing := manifest["overlap"]["training_pairs"]:
         kept = "trained on, since" if recorded["allow_overlap"] else "left out, since"
         yield (
-            f"data.allow_overlap is {str(ours['allow_overlap']).lower()}, but {sharing:,} training pairs that share a "
-            f"sentence with the dev set are {kept} {folder} was prepared so; run `pellucid prepare` again to change it"
+            f"data.allow_overlap is {str(ours['allow_overlap']).lower()}, but {sharing:,} "
+            f"training pairs that share a sentence with the dev set are {kept} {folder} was "
+            "prepared so; run `pellucid prepare` again to change it"
         )
 
 
 def read_shards_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a directory of shards, and check its own SHA-256 and the size of every file."""
+    """Read the manifest of a directory of shards; check its SHA-256 and the size of every file."""
     if not (folder / MANIFEST).is_file():
-        raise ValueError(f"{folder} holds no shards; make them with `pellucid prepare RUN.toml --out {folder}`")
+        raise ValueError(
+            f"{folder} holds no shards; make them with `pellucid prepare RUN.toml --out {folder}`"
+        )
+
     manifest = read_json(folder / MANIFEST)
     if manifest.get("kind") != KIND or manifest.get("shards_format") != FORMAT:
-        raise ValueError(f"{folder} holds no shards that this version can read; make them with `pellucid prepare`")
+        raise ValueError(
+            f"{folder} holds no shards that this version can read; make them with `pellucid "
+            "prepare`"
+        )
     if manifest.get("sha256") != manifest_sha256(manifest):
-        raise ValueError(f"{folder / MANIFEST} was changed after it was written; run `pellucid prepare` again")
+        raise ValueError(
+            f"{folder / MANIFEST} was changed after it was written; run `pellucid prepare` again"
+        )
+
     # Sizes only; `prepare.shards_are_done` verifies every byte.
-    problems = [
-        f"{name} is missing or was cut"
-        for name, entry in manifest["files"].items()
-        if not (folder / name).is_file() or (folder / name).stat().st_size != entry["bytes"]
-    ]
+    problems = []
+    for name, entry in manifest["files"].items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != entry["bytes"]:
+            problems.append(f"{name} is missing or was cut")
+
     if problems:
-        raise ValueError(f"{folder} is damaged: {join_problems(problems)}; run `pellucid prepare` again")
+        raise ValueError(
+            f"{folder} is damaged: {join_problems(problems)}; run `pellucid prepare` again"
+        )
+
     return manifest
 
 
 def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any]:
     """Return the settings that the ids depend on; the weights of corpora are not among them."""
+    data, noise = run.data, run.data.noise
+    settings = {
+        "seed": run.seed,
+        "data.max_characters": data.max_characters,
+        "data.max_pieces": data.max_pieces,
+        "data.held_out": None if data.dev_files else data.held_out,
+    }
+    for name, value in asdict(run.tokenizer).items():
+        settings[f"tokenizer.{name}"] = value
+    settings["tokenizer sentences"] = TOKENIZER_SENTENCES
+    if noise.capitals or noise.title_case:
+        settings["capitals and titles of data.noise"] = [noise.capitals, noise.title_case]
+
+    settings["files of each corpus"] = [len(_corpus_files(corpus)) for corpus in data.corpora]
+    if data.context:
+        settings["data.context"] = data.context
     # Shards of version 0.2 do not have this setting, and need none.
-    languages = [[corpus.source_language, corpus.target_language] for corpus in run.data.corpora]
-    noise = run.data.noise
-    # A tokenizer that comes from the initial model, and is not learned from the text, is such a setting itself.
-    initial_tokenizer = {}
+    languages = [[corpus.source_language, corpus.target_language] for corpus in data.corpora]
+    if any(map(any, languages)):
+        settings["languages of each corpus"] = languages
+    if data.directions:
+        settings["direction of each corpus"] = [list(corpus.languages) for corpus in data.corpora]
+
+    # A tokenizer that comes from the initial model, and is not learned from the text, is such a
+    # setting itself.
     if tokenizer and run.model.start:
         digest = hashlib.sha256(repr(tokenizer.contents).encode()).hexdigest()
-        initial_tokenizer = {"tokenizer of model.start": digest[:12]}
-    return {
-        "seed": run.seed,
-        "data.max_characters": run.data.max_characters,
-        "data.max_pieces": run.data.max_pieces,
-        "data.held_out": None if run.data.dev_files else run.data.held_out,
-        **{f"tokenizer.{name}": value for name, value in asdict(run.tokenizer).items()},
-        "tokenizer sentences": TOKENIZER_SENTENCES,
-        **({"capitals and titles of data.noise": cases} if any(cases := [noise.capitals, noise.title_case]) else {}),
-        "files of each corpus": [len(_corpus_files(corpus)) for corpus in run.data.corpora],
-        **({"data.context": run.data.context} if run.data.context else {}),
-        **({"languages of each corpus": languages} if any(map(any, languages)) else {}),
-        **({"direction of each corpus": [list(c.languages) for c in run.data.corpora]} if run.data.directions else {}),
-        **initial_tokenizer,
-    }
+        settings["tokenizer of model.start"] = digest[:12]
+    return settings
 
 
-def _explain_other_settings(run: RunConfig, tokenizer: Tokenizer | None, manifest: dict[str, Any]) -> Iterator[str]:
+def _explain_other_settings(
+    run: RunConfig, tokenizer: Tokenizer | None, manifest: dict[str, Any]
+) -> Iterator[str]:
     """Yield a sentence for each setting that differs from those the shards were made with."""
     ours = shard_settings(run, tokenizer)
     for name in {**ours, **manifest["settings"]}:
         value, recorded = ours.get(name), manifest["settings"].get(name)
-        # The seed matters only if something was drawn with it: held-out pairs, or a sample for the vocabulary.
+        # The seed matters only if something was drawn with it: held-out pairs, or a sample for the
+        # vocabulary.
         if recorded != value and not (name == "seed" and not manifest["drawn"]):
             yield f"{name} is {value!r}, it was made with {recorded!r}"
 
@@ -523,11 +653,19 @@ def training_files(data: DataConfig) -> list[Path]:
 def describe_text_file(path: Path) -> dict[str, Any]:
     """Return path, size, time and SHA-256 of a file of text, by which it is recognised later."""
     status = path.stat()
-    return {"path": str(path), "bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": file_sha256(path)}
+    return {
+        "path": str(path),
+        "bytes": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
+        "sha256": file_sha256(path),
+    }
 
 
 def has_changed(path: Path, recorded: dict[str, Any]) -> bool:
-    """Whether a file has other bytes than `recorded`; one with the same size and time is not read again."""
+    """Whether a file has other bytes than `recorded`.
+
+    One with the same size and time is not read again.
+    """
     status = path.stat()
     if status.st_size != recorded["bytes"]:
         return True
@@ -537,6 +675,9 @@ def has_changed(path: Path, recorded: dict[str, Any]) -> bool:
 def read_held_out(folder: Path, dev: dict[str, Any]) -> SentencePairs:
     """Read the pairs that were held out of training, with the lines they stood on."""
     # Not by `read_pairs`, which would join a source and its context.
-    rows = [json.loads(line) for line in read_lines(folder / DEV_FILE)]
-    sources, targets = ([row[side] for row in rows] for side in ("source", "target"))
+    sources, targets = [], []
+    for line in read_lines(folder / DEV_FILE):
+        row = json.loads(line)
+        sources.append(row["source"])
+        targets.append(row["target"])
     return SentencePairs(sources, targets, dev["lines"], tuple(dev["files"]), SkippedPairs())

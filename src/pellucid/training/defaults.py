@@ -1,4 +1,4 @@
-"""Settings for training on two files and nothing else: chosen from the number of pairs, each with a reason."""
+"""Settings for training on two files and nothing else, chosen from the number of pairs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,10 +43,11 @@ class _ChosenSettings:
         self.choices.append((set(settings), reason))
 
     def make_run(self, overrides: Sequence[str]) -> tuple[RunConfig, tuple[str, ...]]:
-        """Return the run with overrides applied, and the reasons for the settings that were not overridden."""
+        """Return the run with overrides applied, and the reasons for all other settings."""
         overridden = {override.partition("=")[0].strip() for override in overrides}
         # A run has one length: steps take the place of minutes.
-        overridden |= {"train.minutes"} if "train.steps" in overridden else set()
+        if "train.steps" in overridden:
+            overridden.add("train.minutes")
         reasons = tuple(reason for names, reason in self.choices if not names & overridden)
         return make_run(override_run(self.tables, overrides)), reasons
 
@@ -65,7 +66,8 @@ class _CorpusScale:
     both_directions: float = 0.0
 
 
-# Settings by size of the corpus: little text needs a small model, small batches and dropout (benchmarks/results).
+# Settings by size of the corpus: little text needs a small model, small batches and dropout
+# (benchmarks/results).
 SCALES = (
     _CorpusScale(20_000, "tiny", 0.3, 4_000, 1024, both_directions=0.3),
     _CorpusScale(60_000, "tiny", 0.3, 8_000, 1024, long_batch_tokens=2048, both_directions=0.3),
@@ -74,23 +76,28 @@ SCALES = (
     _CorpusScale(float("inf"), "big", 0.1, 32_000, 4096),
 )
 
-# Epochs until dropout is at its full rate; a short run sees little text twice, and dropout would only slow it down.
+# Epochs until dropout is at its full rate; a short run sees little text twice, and dropout would
+# only slow it down.
 _DROPOUT_RISE_EPOCHS = 20.0
-# Peak learning rate of each optimizer for each size: the wider the model, the smaller the steps it bears
-# (benchmarks/results/trials.md; Muon's rate at the size big was not measured).
+# Peak learning rate of each optimizer for each size: the wider the model, the smaller the steps it
+# bears (benchmarks/results/trials.md; Muon's rate at the size big was not measured).
 PEAKS = {
     "muon": {"tiny": 5e-3, "small": 4e-3, "base": 3e-3, "big": 5e-4},
     "adam": {"tiny": 5e-3, "small": 2e-3, "base": 1e-3, "big": 5e-4},
 }
-_WARMUP = {"tiny": 600, "small": 1000, "base": 4000, "big": 4000}  # updates until the learning rate is at its peak
+# Updates until the learning rate is at its peak.
+_WARMUP = {"tiny": 600, "small": 1000, "base": 4000, "big": 4000}
 _MUON_DECAY = 0.1  # weight decay with Muon; with Adam none was measured
-# Factor by which the steps of a trained model are smaller, for it would soon forget what it knows otherwise.
+# Factor by which the steps of a trained model are smaller, for it would soon forget what it knows
+# otherwise.
 _FINE_TUNING_DIVISOR = 10
 _DEFAULT_MINUTES = 30.0  # minutes of training where neither steps nor minutes are given
-# Minutes from which a run is long. A shorter one translates fewer dev sentences, for training makes better use of the
-# time, and sees too little of its text more than once to gain by what helps long runs.
+# Minutes from which a run is long. A shorter one translates fewer dev sentences, for training makes
+# better use of the time, and sees too little of its text more than once to gain by what helps long
+# runs.
 LONG_MINUTES = 10.0
-_DEV_SENTENCES = TrainConfig.dev_sentences  # dev sentences translated at each evaluation of a run that is not short
+# Dev sentences translated at each evaluation of a run that is not short.
+_DEV_SENTENCES = TrainConfig.dev_sentences
 
 
 def choose_settings(
@@ -101,58 +108,72 @@ def choose_settings(
     minutes: float | None = None,
     optimizer: str = "muon",
 ) -> _ChosenSettings:
-    """Choose settings for training on `pairs` pairs from the files in `data`; arguments that are given are kept."""
+    """Choose settings for training on `pairs` pairs from the files in `data`.
+
+    Arguments that are given are kept.
+    """
     # The last scale has no upper bound, so one always matches.
     scale = next(scale for scale in SCALES if pairs <= scale.pairs)
     chosen = _ChosenSettings({"data": data, "model": {"size": size}})
     if size is None:
         size = scale.size
-        reason = f"size {size}: enough for the {pairs:,} pairs left to train on (--size chooses another)"
+        reason = (
+            f"size {size}: enough for the {pairs:,} pairs left to train on (--size chooses another)"
+        )
         chosen.choose({"model.size": size}, reason)
+
     chosen.choose(
         {"model.dropout": scale.dropout, "optim.dropout_rise": _DROPOUT_RISE_EPOCHS},
         f"dropout rising to {scale.dropout} in {_DROPOUT_RISE_EPOCHS:.0f} epochs: {pairs:,} pairs "
         "seen so often are learned by heart",
     )
+
     is_long = steps is None and (_DEFAULT_MINUTES if minutes is None else minutes) >= LONG_MINUTES
-    batch_tokens = scale.long_batch_tokens if is_long and scale.long_batch_tokens else scale.batch_tokens
+    batch_tokens = scale.batch_tokens
+    if is_long and scale.long_batch_tokens:
+        batch_tokens = scale.long_batch_tokens
     chosen.choose(
         {"train.batch_tokens": batch_tokens},
-        f"batches of {batch_tokens:,} target positions: the less text, the more and the smaller the updates",
+        f"batches of {batch_tokens:,} target positions: the less text, the more and the smaller "
+        "the updates",
     )
     if is_long and scale.both_directions:
         chosen.choose(
             {"train.both_directions": scale.both_directions},
-            f"both directions in the first {scale.both_directions:.0%} of the run: text seen often teaches more if "
-            "half of the batches are translated backwards at first",
+            f"both directions in the first {scale.both_directions:.0%} of the run: text seen "
+            "often teaches more if half of the batches are translated backwards at first",
         )
     chosen.choose(
         {"tokenizer.vocabulary": scale.vocabulary},
         f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn",
     )
     _choose_length_and_precision(chosen, steps, minutes)
-    # An unknown size or optimizer is refused later, together with all other problems of the settings.
+
+    # An unknown size or optimizer is refused later, together with all other problems of the
+    # settings.
     known_size = size if size in _WARMUP else "base"
     peak, warmup = PEAKS.get(optimizer, PEAKS["muon"])[known_size], _WARMUP[known_size]
     chosen.choose(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
         f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
     )
+
     # Measured at the sizes tiny, small and base (benchmarks/results/trials.md).
     chosen.choose(
         {"optim.kind": "muon"},
-        "Muon for the matrices inside the layers: the same loss after fewer updates (--set optim.kind=adam is the "
-        "optimizer of the paper)",
+        "Muon for the matrices inside the layers: the same loss after fewer updates (--set "
+        "optim.kind=adam is the optimizer of the paper)",
     )
     if optimizer == "muon":
         chosen.choose(
             {"optim.weight_decay": _MUON_DECAY},
-            f"weight decay {_MUON_DECAY:g}: in short runs, new text is translated a little better with it",
+            f"weight decay {_MUON_DECAY:g}: in short runs, new text is translated a little better "
+            "with it",
         )
     chosen.choose(
         {"train.initial_embeddings": "text"},
-        "embeddings that begin with the text: a word and its translation are neighbours before the first update "
-        "(--set train.initial_embeddings=random begins without)",
+        "embeddings that begin with the text: a word and its translation are neighbours before "
+        "the first update (--set train.initial_embeddings=random begins without)",
     )
     return chosen
 
@@ -164,10 +185,12 @@ def choose_settings_for_data(
     steps: int | None = None,
     minutes: float | None = None,
 ) -> _ChosenSettings:
-    """Count the pairs of a [data] table, which overrides may change, and choose settings by their number."""
+    """Count the pairs of a [data] table, which overrides may change, and choose settings by it."""
     counting_run = make_run(override_run({"data": data, "train": {"steps": 1}}, overrides))
     pairs = count_training_pairs(counting_run.data, counting_run.seed)
-    # A size that is named as an override decides the learning rate as --size does; so do an optimizer and a length.
+
+    # A size that is named as an override decides the learning rate as --size does; so do an
+    # optimizer and a length.
     tables = apply_overrides({}, overrides)
     train = tables.get("train", {})
     if "steps" in train:
@@ -175,7 +198,8 @@ def choose_settings_for_data(
     elif isinstance(train.get("minutes"), int | float):
         minutes = train["minutes"]
     optimizer = str(tables.get("optim", {}).get("kind", "muon"))
-    return choose_settings(data, pairs, tables.get("model", {}).get("size", size), steps, minutes, optimizer)
+    size = tables.get("model", {}).get("size", size)
+    return choose_settings(data, pairs, size, steps, minutes, optimizer)
 
 
 def _choose_fine_tuning_settings(
@@ -185,42 +209,53 @@ def _choose_fine_tuning_settings(
     steps: int | None = None,
     minutes: float | None = None,
 ) -> _ChosenSettings:
-    """Choose settings for a run from an initial model: `model` is the run's [model] table, `config` the model's own."""
+    """Choose settings for a run from an initial model.
+
+    `model` is the run's [model] table, `config` the model's own.
+    """
     # The model may have any width: the smallest named size that is as wide decides.
-    size = next((name for name, sizes in PRESETS.items() if config["d_model"] <= sizes["d_model"]), "big")
+    wide_enough = [name for name in PRESETS if config["d_model"] <= PRESETS[name]["d_model"]]
+    size = wide_enough[0] if wide_enough else "big"
     peak, warmup = PEAKS["adam"][size] / _FINE_TUNING_DIVISOR, _WARMUP[size]
     chosen = _ChosenSettings({"data": data, "model": model})
     _choose_length_and_precision(chosen, steps, minutes)
     chosen.choose(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
-        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than Adam's for a new model of this width, "
-        "then straight down to zero: larger steps learn faster and forget more (--set optim.peak=...)",
+        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than Adam's for a new "
+        "model of this width, then straight down to zero: larger steps learn faster and forget "
+        "more (--set optim.peak=...)",
     )
     return chosen
 
 
-def _choose_length_and_precision(chosen: _ChosenSettings, steps: int | None, minutes: float | None) -> None:
+def _choose_length_and_precision(
+    chosen: _ChosenSettings, steps: int | None, minutes: float | None
+) -> None:
     """Choose the length of the run, unless it is given, and the format of its products."""
-    given = {name: value for name, value in (("steps", steps), ("minutes", minutes)) if value is not None}
-    chosen.tables.setdefault("train", {}).update(given)
-    if not given:
+    train = chosen.tables.setdefault("train", {})
+    if steps is not None:
+        train["steps"] = steps
+    if minutes is not None:
+        train["minutes"] = minutes
+
+    if steps is None and minutes is None:
         chosen.choose(
             {"train.minutes": _DEFAULT_MINUTES},
-            f"{_DEFAULT_MINUTES:.0f} minutes: enough for a first result (--minutes or --steps chooses; longer is "
-            "better)",
+            f"{_DEFAULT_MINUTES:.0f} minutes: enough for a first result (--minutes or --steps "
+            "chooses; longer is better)",
         )
     elif minutes is not None and minutes < LONG_MINUTES:
         sentences = max(100, round(_DEV_SENTENCES * minutes / LONG_MINUTES))
         chosen.choose(
             {"train.dev_sentences": sentences},
-            f"{sentences} dev sentences translated at each evaluation: {_DEV_SENTENCES} would take a good part of "
-            f"{minutes:g} minutes",
+            f"{sentences} dev sentences translated at each evaluation: {_DEV_SENTENCES} would "
+            f"take a good part of {minutes:g} minutes",
         )
     if has_native_bfloat16(ALONE.device):
         chosen.choose(
             {"train.precision": "bfloat16"},
-            "products in bfloat16, which this machine has built in: the same loss in less time (--set "
-            "train.precision=float32 for more digits)",
+            "products in bfloat16, which this machine has built in: the same loss in less time "
+            "(--set train.precision=float32 for more digits)",
         )
 
 
@@ -231,69 +266,100 @@ def run_settings(
     began: Path | None = None,
     **options: Unpack[SimpleRunOptions],
 ) -> tuple[RunConfig, tuple[str, ...]]:
-    """Return the settings of a run, from a run file or its tables, or chosen for the files that `options` name.
+    """Return the settings of a run, from its file or tables, or chosen for the files in `options`.
 
-    Settings that are not named are chosen by the size of the corpus; the reasons for those that were not overridden are
-    returned beside them. `overrides` are applied last, as `section.key=value`. `began` is the directory of a run to
-    resume, which recorded its settings: those that are not named stay as they were chosen when it began, although
-    another length, machine or version might choose others. Raises ValueError for a run file together with other names.
+    Settings that are not named are chosen by the size of the corpus; the reasons for those that
+    were not overridden are returned beside them. `overrides` are applied last, as
+    `section.key=value`. `began` is the directory of a run to resume, which recorded its settings:
+    those that are not named stay as they were chosen when it began, although another length,
+    machine or version might choose others. Raises ValueError for a run file together with other
+    names.
     """
     if began is not None and not (began / "run.toml").is_file():
         began = None  # nothing was begun there yet: the run is a new one
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    size, start, steps, minutes = (given.get(name) for name in ("size", "start", "steps", "minutes"))
-    model = {name: str(given.pop(name)) for name in ("size", "start") if name in given}
-    data = {name: str(value) for name, value in given.items() if name not in ("steps", "minutes")}
-    if steps is not None and minutes is not None:
+
+    # What was given, by the table of the run that it belongs to.
+    data, model, length = {}, {}, {}
+    for name, value in options.items():
+        if value is None:
+            continue
+        if name in ("steps", "minutes"):
+            length[name] = value
+        elif name in ("size", "start"):
+            model[name] = str(value)
+        else:
+            data[name] = str(value)
+
+    if len(length) == 2:
         raise ValueError("steps and minutes are both given; name one")
-    length = [f"train.{name}={value}" for name, value in (("steps", steps), ("minutes", minutes)) if value is not None]
+
+    # Before the overrides, so that --set train.steps wins over steps.
+    all_overrides = [*(f"train.{name}={value}" for name, value in length.items()), *overrides]
+
     if run is None:
         data = _data_table(data)
         if began is not None:
-            tables = read_run_tables(began / "run.toml")
-            # The files are the named ones alone: a dev set beside them would be another dev set.
-            if isinstance(recorded := tables.get("data"), Mapping):
-                kept = {name: value for name, value in recorded.items() if name not in DATA_PATHS}
-                tables["data"] = kept | data
-            if isinstance(recorded := tables.get("model"), Mapping):
-                tables["model"] = {**recorded, **model}
-            return make_run(override_run(tables, [*length, *overrides]), str(began / "run.toml"), began=began), ()
-        if start is None:
-            chosen = choose_settings_for_data(data, overrides, size, steps, minutes)
+            tables = _recorded_tables(began, data, model)
+            where = str(began / "run.toml")
+            return make_run(override_run(tables, all_overrides), where, began=began), ()
+        if "start" not in model:
+            chosen = choose_settings_for_data(data, overrides, model.get("size"), **length)
         else:
-            initial_settings = initial_model_tables(str(Path(start).resolve()))["model"]
-            chosen = _choose_fine_tuning_settings(data, model, initial_settings, steps, minutes)
+            initial_settings = initial_model_tables(str(Path(model["start"]).resolve()))["model"]
+            chosen = _choose_fine_tuning_settings(data, model, initial_settings, **length)
         return chosen.make_run(overrides)
+
     if data or model:
-        section, (name, value) = "data" if data else "model", next(iter((data | model).items()))
+        given = data | model
+        section, name = "data" if data else "model", next(iter(given))
         raise ValueError(
-            f"a run file and {', '.join(data | model)} are both given; write it into the file, or override: "
-            f"--set {section}.{name}={value}"
+            f"a run file and {', '.join(given)} are both given; write it into the file, or "
+            f"override: --set {section}.{name}={given[name]}"
         )
-    # Before the overrides, so that --set train.steps wins over steps.
-    overrides = [*length, *overrides]
     if isinstance(run, Mapping):
-        return make_run(override_run(run, overrides), began=began), ()
+        return make_run(override_run(run, all_overrides), began=began), ()
     if holds_pairs(run):
-        raise ValueError(f"{run} is a file of pairs, not a run file; name it as the source: --source {run}")
-    return read_run(Path(run), overrides, began), ()
+        raise ValueError(
+            f"{run} is a file of pairs, not a run file; name it as the source: --source {run}"
+        )
+
+    return read_run(Path(run), all_overrides, began), ()
+
+
+def _recorded_tables(began: Path, data: dict[str, str], model: dict[str, str]) -> dict[str, Any]:
+    """Return the tables that a run recorded when it began, with the files and the model given now."""
+    tables = read_run_tables(began / "run.toml")
+    if isinstance(recorded := tables.get("data"), Mapping):
+        # The files are the named ones alone: a dev set beside them would be another dev set.
+        kept = {name: value for name, value in recorded.items() if name not in DATA_PATHS}
+        tables["data"] = kept | data
+    if isinstance(recorded := tables.get("model"), Mapping):
+        tables["model"] = {**recorded, **model}
+    return tables
 
 
 def _data_table(data: dict[str, str]) -> dict[str, str]:
-    """Return the table [data] with one file of pairs where it takes the place of two training files or dev files."""
+    """Return the table [data] with each single file of pairs under the key of such files."""
     if not {"source", "target"} & data.keys():
         raise ValueError("nothing to train on: name a run file, or source and target")
+
     data = dict(data)
-    for source, target, pairs_key in (("source", "target", "train"), ("dev_source", "dev_target", "dev")):
+    for source, target, pairs_key in (
+        ("source", "target", "train"),
+        ("dev_source", "dev_target", "dev"),
+    ):
         files = {name: data[name] for name in (source, target) if name in data}
         if "-" in files.values():
-            raise ValueError("training reads its files more than once, so none of them can be standard input")
+            raise ValueError(
+                "training reads its files more than once, so none of them can be standard input"
+            )
         if list(files) == [source] and holds_pairs(files[source]):
             data[pairs_key] = data.pop(source)
         elif len(files) == 1:
             [file], [missing] = files.values(), {source, target} - files.keys()
             raise ValueError(
-                f"{missing} is missing: name the file that belongs to {file}, line by line; or, as {source} alone, "
-                f"one file of pairs, which ends in {PAIR_ENDINGS}"
+                f"{missing} is missing: name the file that belongs to {file}, line by line; or, "
+                f"as {source} alone, one file of pairs, which ends in {PAIR_ENDINGS}"
             )
+
     return data

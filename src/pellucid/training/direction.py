@@ -1,4 +1,4 @@
-"""The direction of a run, from which language into which, and what says so: names of files, files, or settings."""
+"""The direction of a run, from which language into which, and what says so."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,10 +11,13 @@ from pellucid.training.config import CorpusConfig, DataConfig
 
 
 def read_sides(corpus: CorpusConfig, max_characters: int) -> Sides:
-    """Return the languages or columns of a corpus, and what says so; of a file of pairs the beginning is read.
+    """Return the languages or columns of a corpus, and what says so.
 
-    Raises ValueError where only the order of columns or of files in an archive would decide which side is which, and
-    where the names of two files bear the languages in the settings the other way round.
+    Of a file of pairs the beginning is read.
+
+    Raises ValueError where only the order of columns or of files in an archive would decide which
+    side is which, and where the names of two files bear the languages in the settings the other way
+    round.
     """
     sides, (first, second) = corpus.sides, corpus.files
     asked = bool(sides.source or sides.target)
@@ -30,46 +33,68 @@ def read_sides(corpus: CorpusConfig, max_characters: int) -> Sides:
 
 
 def _read_first_pair(path: str, sides: Sides, max_characters: int) -> None:
-    """Read a file of pairs as far as its first pair, by which `sides` gets what the file says of itself."""
+    """Read a file of pairs as far as its first pair: `sides` gets what the file says of itself."""
     next(iter(read_valid_pairs(path, None, max_characters, SkippedPairs(), sides)), None)
 
 
 def describe_direction(
-    data: DataConfig, languages: tuple[str, str] | None = None, initial: Mapping[str, Any] | None = None
+    data: DataConfig,
+    languages: tuple[str, str] | None = None,
+    initial: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the sentence that says which direction a run learns, and what says so.
 
-    `languages` are the ones that shards recorded, as their text may be gone; `initial` has what is known of the model
-    that the run starts from: a text that names no language has the direction of that model.
+    `languages` are the ones that shards recorded, as their text may be gone; `initial` has what is
+    known of the model that the run starts from: a text that names no language has the direction of
+    that model.
 
-    Raises ValueError where nothing says it, and where one corpus has the direction that is the opposite of another's.
+    Raises ValueError where nothing says it, and where one corpus has the direction that is the
+    opposite of another's.
     """
     read = [(corpus, read_sides(corpus, data.max_characters)) for corpus in data.corpora]
     if data.directions:
-        return f"It learns {_join(f'{_name(source)} to {_name(target)}' for source, target in data.directions)}."
+        directions = [f"{_name(source)} to {_name(target)}" for source, target in data.directions]
+        return f"It learns {_join(directions)}."
     if languages and not any(sides.languages for _, sides in read):
         return f"It learns {_name(languages[0])} to {_name(languages[1])}, as {data.shards} says."
-    directions = dict[tuple[str, str], CorpusConfig]()
-    for corpus, sides in read:
-        if sides.languages:
-            source, target = (split_code(code)[0] for code in sides.languages)
-            directions[source, target] = corpus
-            if (target, source) in directions and source != target:
-                other = directions[target, source]
-                raise ValueError(
-                    f"{corpus.display_name} goes from {_name(source)} to {_name(target)} and {other.display_name} from "
-                    f"{_name(target)} to {_name(source)}; exchange the sides of one (source_language and "
-                    'target_language, or its two files), or let each [[data.corpus]] say its languages = ["en", "de"]'
-                )
+
+    _refuse_opposite_directions(read)
+
     if initial is not None and not any(map(_names_language, (sides for _, sides in read))):
         known = initial.get("languages")
         if not known:
             return "It goes on in the direction of the model that it starts from; no language is named."
         direction = f"{_name(known['source'])} to {_name(known['target'])}"
         return f"It goes on learning {direction}, as the model that it starts from does."
-    named = dict.fromkeys(_describe_sides(sides) for _, sides in read if _names_language(sides))
-    unnamed = [(corpus, sides) for corpus, sides in read if not _names_language(sides)]
-    return f"It learns {_join([*named, *([_describe_unnamed(unnamed)] if unnamed else [])])}."
+
+    parts, unnamed = dict[str, None](), []
+    for corpus, sides in read:
+        if _names_language(sides):
+            parts[_describe_sides(sides)] = None
+        else:
+            unnamed.append((corpus, sides))
+
+    if unnamed:
+        parts[_describe_unnamed(unnamed)] = None
+    return f"It learns {_join(parts)}."
+
+
+def _refuse_opposite_directions(corpora: Iterable[tuple[CorpusConfig, Sides]]) -> None:
+    """Raise ValueError where one corpus has the direction that is the opposite of another's."""
+    directions = dict[tuple[str, str], CorpusConfig]()
+    for corpus, sides in corpora:
+        if not sides.languages:
+            continue
+        source, target = (split_code(code)[0] for code in sides.languages)
+        directions[source, target] = corpus
+        if (target, source) in directions and source != target:
+            other = directions[target, source]
+            raise ValueError(
+                f"{corpus.display_name} goes from {_name(source)} to {_name(target)} and "
+                f"{other.display_name} from {_name(target)} to {_name(source)}; exchange the "
+                "sides of one (source_language and target_language, or its two files), or let "
+                'each [[data.corpus]] say its languages = ["en", "de"]'
+            )
 
 
 def _names_language(sides: Sides) -> bool:
@@ -80,12 +105,15 @@ def _describe_sides(sides: Sides) -> str:
     """Describe the direction of a corpus that names a language, and what says so."""
     codes = [side if side and is_code(side) else None for side in (sides.source, sides.target)]
     source, target = (_name(code) if code else "a language that is not named" for code in codes)
-    verb = "say" if sides.said_by.startswith(("the names", "the settings", "the columns", "the keys")) else "says"
-    return f"{source} to {target}" + (f", as {sides.said_by} {verb}" if sides.said_by else "")
+    if not sides.said_by:
+        return f"{source} to {target}"
+    several = ("the names", "the settings", "the columns", "the keys")
+    verb = "say" if sides.said_by.startswith(several) else "says"
+    return f"{source} to {target}, as {sides.said_by} {verb}"
 
 
 def _describe_unnamed(corpora: Iterable[tuple[CorpusConfig, Sides]]) -> str:
-    """Describe, as a part of a sentence, what is learned from corpora if nothing names their languages."""
+    """Describe what is learned from corpora if nothing names their languages; part of a sentence."""
     parts = list[str]()
     files_of_pairs = list[str]()
     for corpus, sides in corpora:
@@ -96,6 +124,7 @@ def _describe_unnamed(corpora: Iterable[tuple[CorpusConfig, Sides]]) -> str:
             parts.append(f"column {sides.source} of {first} into column {sides.target}")
         else:
             files_of_pairs.append(str(first))
+
     if files_of_pairs:
         theirs = "its targets" if len(files_of_pairs) == 1 else "their targets"
         parts.append(f"the sources in {_join(files_of_pairs)} into {theirs}")
@@ -113,10 +142,11 @@ def _join(parts: Iterable[str]) -> str:
 
 
 def read_dev_sides(data: DataConfig, languages: tuple[str, str] | None) -> Sides:
-    """Return the sides of the dev set of a run in one direction, `languages`, by which a file of pairs is read.
+    """Return the sides by which the dev set of a run in one direction, `languages`, is read.
 
-    The dev set has the direction of the training text, even if the order of its own columns is another, or it says
-    otherwise. Raises ValueError where nothing says it, and for two files whose names say the opposite.
+    The dev set has the direction of the training text, even if the order of its own columns is
+    another, or it says otherwise. Raises ValueError where nothing says it, and for two files whose
+    names say the opposite.
     """
     first = data.dev_source or data.dev
     assert first is not None
@@ -126,6 +156,7 @@ def read_dev_sides(data: DataConfig, languages: tuple[str, str] | None) -> Sides
         return asked
     if languages is None or (asked.source and asked.target):
         return asked
+
     # Its codes may have other regions than the codes of the training text, or none.
     wishes = languages, tuple(split_code(code)[0] for code in languages)
     for wish in wishes:
@@ -135,4 +166,5 @@ def read_dev_sides(data: DataConfig, languages: tuple[str, str] | None) -> Sides
         except ValueError:
             continue
         return Sides(*wish, strict=True)
+
     return asked

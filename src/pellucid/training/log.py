@@ -17,7 +17,8 @@ from pellucid.training.tracking import Tracker
 from pellucid.training.update import UpdateResult
 
 REPORT_EVERY = 50  # updates between two lines of `log.jsonl`
-SECONDS_TO_JUDGE = 3.0  # seconds of training after which a run can tell whether other programs slow it down
+# Seconds of training after which a run can tell whether other programs slow it down.
+SECONDS_TO_JUDGE = 3.0
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -32,7 +33,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 class ProgressOutput:
-    """Destination of a run's progress and messages; this one discards them, as on every worker but the first."""
+    """Destination of a run's progress and messages; this one discards them, as on other workers."""
 
     def say(self, message: str) -> None:
         """Show a message."""
@@ -60,12 +61,20 @@ class _BarOutput(ProgressOutput):
     def __init__(self) -> None:
         # rich takes its time to import, and only a terminal needs it.
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
         self.bar = Progress(
             TextColumn("step {task.fields[step]:,}"),
             BarColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[speed]:,.0f} tokens/s  {task.fields[score]}"),
+            TextColumn(
+                "loss {task.fields[loss]:.3f}  {task.fields[speed]:,.0f} tokens/s  {task.fields[score]}"
+            ),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -79,11 +88,14 @@ class _BarOutput(ProgressOutput):
         try:
             self.bar.console.print(message, highlight=False, markup=False)
         except OSError:
-            # The terminal of a run that was detached from its shell may close: the run goes on without it.
+            # The terminal of a run that was detached from its shell may close: the run goes on
+            # without it.
             leave_lost_terminals()
 
     def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None:
-        self.bar.update(self.task, completed=progress, step=step, loss=loss, speed=speed, score=score)
+        self.bar.update(
+            self.task, completed=progress, step=step, loss=loss, speed=speed, score=score
+        )
 
     def close(self) -> None:
         with suppress(OSError):
@@ -96,7 +108,7 @@ def choose_output() -> ProgressOutput:
 
 
 class RunLog:
-    """Appends reports to `log.jsonl`; a resumed run drops those that come again, so that none is there twice.
+    """Appends reports to `log.jsonl`; a resumed run drops those that come again.
 
     Reports that cannot be written, as on a full disk, are kept until they can.
     """
@@ -109,26 +121,37 @@ class RunLog:
         on_cpu: bool = True,
         tracker: Tracker | None = None,
     ):
-        """Open the log at `path`; without a path (a worker that is not the first) nothing is written.
+        """Open the log at `path`; without a path, as on other workers, nothing is written.
 
-        A run that is `on_cpu` is told once if other programs slow it down. Each report goes to the `tracker`, too.
+        A run that is `on_cpu` is told once if other programs slow it down. Each report goes to the
+        `tracker`, too.
         """
-        self.path, self.output, self.score, self.write_error, self.tracker = path, output, "", "", tracker
+        self.path, self.output, self.tracker = path, output, tracker
+        self.score = self.write_error = ""
         self.evaluations: dict[int, Evaluation] = {}
         self.beginning: dict[str, Any] = {}  # what the report of the first update has, too
         self.processor, self.started = ProcessorShare() if on_cpu else None, time.monotonic()
         if path is None:
             return
-        rows = read_log(path) if path.exists() else []
-        # A run that is made longer is averaged again: its earlier average goes, too.
-        kept_rows = [row for row in rows if row["step"] <= counts.step and "model" not in row]
-        write_text_whole(path, "".join(json.dumps(row) + "\n" for row in kept_rows))
+
+        kept = ""
+        for row in read_log(path) if path.exists() else []:
+            # A run that is made longer is averaged again: its earlier average goes, too.
+            if row["step"] <= counts.step and "model" not in row:
+                kept += json.dumps(row) + "\n"
+
+        write_text_whole(path, kept)
         self.size, self.unwritten = path.stat().st_size, ""
 
     def report_update(
-        self, counts: RunCounts, result: UpdateResult, seconds: float, progress: float, seen: dict[str, int]
+        self,
+        counts: RunCounts,
+        result: UpdateResult,
+        seconds: float,
+        progress: float,
+        seen: dict[str, int],
     ) -> None:
-        """Note an update that took `seconds`; report the first, the last, and every `REPORT_EVERY`-th.
+        """Note an update that took `seconds`; report the first, the last, and some in between.
 
         `seen` is how many pairs of each corpus have been taken from the data.
         """
@@ -138,9 +161,11 @@ class RunLog:
         if not result.skipped:
             since.loss += result.loss * result.target_tokens
             since.target_tokens += result.target_tokens
+
         loss = since.loss / since.target_tokens if since.target_tokens else nan
         speed = since.target_tokens / since.seconds
         self.output.update(progress, counts.step, loss, speed, self.score)
+
         if counts.step % REPORT_EVERY == 0 or counts.step == 1 or progress >= 1.0:
             self.write(
                 counts,
@@ -155,7 +180,7 @@ class RunLog:
             self.note_busy_machine()
 
     def note_busy_machine(self) -> None:
-        """Say once, with the first report that has some seconds behind it, when other programs slow the run down."""
+        """Say once, after some seconds of training, when other programs slow the run down."""
         if self.processor is None or time.monotonic() - self.started < SECONDS_TO_JUDGE:
             return
         share, self.processor = self.processor.measure(), None
@@ -179,22 +204,27 @@ class RunLog:
         """Raise WriteFailed if reports are still unwritten when there will be no more."""
         if self.path is not None and self.unwritten:
             raise WriteFailed(
-                f"{self.path} could not be written: {self.write_error}; what stood there is as it was, "
-                "without the last "
-                f"{self.unwritten.count(chr(10))} reports"
+                f"{self.path} could not be written: {self.write_error}; what stood there is as it "
+                f"was, without the last {self.unwritten.count(chr(10))} reports"
             )
 
     def write(self, counts: RunCounts, **row: Any) -> None:
-        """Append a report, with step, seconds and tokens so far, and all that could not be written before."""
+        """Append a report, with step, seconds and tokens so far, and reports not written before."""
         if self.path is None:
             return
-        position = {"step": counts.step, "seconds": round(counts.seconds, 3), "target_tokens": counts.target_tokens}
+
+        position = {
+            "step": counts.step,
+            "seconds": round(counts.seconds, 3),
+            "target_tokens": counts.target_tokens,
+        }
         if counts.skipped_updates:
             position["skipped_updates"] = counts.skipped_updates
         # JSON has neither NaN nor infinity.
         numbers = {key: value for key, value in row.items() if value == value and value != inf}
         if self.tracker is not None:
             self.tracker.report(position | numbers)
+
         was_full = bool(self.unwritten)
         self.unwritten += json.dumps(position | numbers) + "\n"
         try:
@@ -205,6 +235,10 @@ class RunLog:
             self.write_error = explain_write_error(error)
             # Say it once, not at every report.
             if not was_full:
-                self.output.say(f"{self.path}: {self.write_error}; its reports are kept until they can be written")
+                self.output.say(
+                    f"{self.path}: {self.write_error}; its reports are kept until they can be "
+                    "written"
+                )
             return
+
         self.size, self.unwritten = self.size + len(self.unwritten.encode()), ""

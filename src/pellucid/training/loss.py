@@ -1,6 +1,7 @@
 """Label-smoothed cross-entropy, as its formula and in a form that never holds all logits at once.
 
-Losses are returned as sums; the caller divides once, by the target tokens of all batches and workers.
+Losses are returned as sums; the caller divides once, by the target tokens of all batches and
+workers.
 """
 
 import torch
@@ -8,9 +9,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# Rows of logits computed at a time on a CPU: enough for a full-speed product, few enough to stay in the cache.
+# Rows of logits computed at a time on a CPU: enough for a full-speed product, few enough to stay in
+# the cache.
 CHUNK = 512
-_GPU_CHUNK = 4096  # rows of logits computed at a time on a GPU, which takes as long for a few rows as for many
+# Rows of logits computed at a time on a GPU, which takes as long for a few rows as for many.
+_GPU_CHUNK = 4096
 
 
 def smoothed_cross_entropy(
@@ -18,8 +21,8 @@ def smoothed_cross_entropy(
 ) -> Float[Tensor, ""]:
     """Return the sum over positions of -sum_v q(v) log softmax(logits)(v), in nats.
 
-    q puts 1 - smoothing on the target and spreads the rest evenly over the whole vocabulary, target included (paper,
-    5.4; Szegedy et al. 2016, 7).
+    q puts 1 - smoothing on the target and spreads the rest evenly over the whole vocabulary, target
+    included (paper, 5.4; Szegedy et al. 2016, 7).
     """
     # bfloat16 logits are raised to float32; float64 ones stay as they are.
     log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
@@ -34,30 +37,34 @@ def loss_sum(
     smoothing: float,
     bias: Float[Tensor, " V"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Return `smoothed_cross_entropy(states @ weight.T + bias, ...)`, computed with its gradient in chunks of rows.
+    """Return `smoothed_cross_entropy(states @ weight.T + bias, ...)`, computed in chunks of rows.
 
-    Under autocast the matrix products use its type; the softmax is always float32.
+    Its gradient is computed on the way. Under autocast the matrix products use its type; the
+    softmax is always float32.
     """
-    device_type = states.device.type
-    product_type = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else states.dtype
-    return _ChunkedLoss.apply(
-        states.contiguous(), weight, bias, targets, smoothing, product_type, torch.is_grad_enabled()
-    )
+    device_type, product_type = states.device.type, states.dtype
+    if torch.is_autocast_enabled(device_type):
+        product_type = torch.get_autocast_dtype(device_type)
+    numbers = smoothing, product_type, torch.is_grad_enabled()
+    return _ChunkedLoss.apply(states.contiguous(), weight, bias, targets, *numbers)
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Loss whose forward pass also computes its gradient, chunk by chunk, so that backward only scales it."""
+    """Loss whose forward pass also computes its gradient, chunk by chunk; backward only scales it."""
 
     @staticmethod
     def forward(ctx, states, weight, bias, targets, smoothing, product_type, needs_gradient):
         chunk = CHUNK if states.is_cpu else _GPU_CHUNK
-        # The types are chosen here: product_type for the matrix products, float32 at least for all else.
+        # The types are chosen here: product_type for the matrix products, float32 at least for all
+        # else.
         with torch.autocast(states.device.type, enabled=False):
             w = weight.to(product_type)
-            total = torch.zeros((), dtype=torch.promote_types(states.dtype, torch.float32), device=states.device)
+            total_type = torch.promote_types(states.dtype, torch.float32)
+            total = torch.zeros((), dtype=total_type, device=states.device)
             states_gradient = torch.empty_like(states) if needs_gradient else None
             weight_gradient = torch.zeros_like(weight) if needs_gradient else None
             bias_gradient = torch.zeros_like(bias) if needs_gradient and bias is not None else None
+
             for first in range(0, len(targets), chunk):
                 rows = slice(first, first + chunk)
                 h, t = states[rows].to(product_type), targets[rows, None]
@@ -70,16 +77,17 @@ class _ChunkedLoss(torch.autograd.Function):
                 g = g.to(product_type)
                 states_gradient[rows] = (g @ w).to(states_gradient.dtype)
                 weight_gradient += g.T @ h
+
             ctx.save_for_backward(states_gradient, weight_gradient, bias_gradient)
             return total
 
     @staticmethod
     def backward(ctx, *loss_gradient):
-        states_gradient, weight_gradient, bias_gradient = (
-            None if gradient is None else gradient * loss_gradient[0] for gradient in ctx.saved_tensors
-        )
+        gradients = []
+        for gradient in ctx.saved_tensors:  # of the states, the weight and the bias
+            gradients.append(None if gradient is None else gradient * loss_gradient[0])
         # One value for each argument of forward; the last four are no tensors to differentiate.
-        return states_gradient, weight_gradient, bias_gradient, None, None, None, None
+        return *gradients, None, None, None, None
 
 
 def _loss_in_place(
@@ -93,13 +101,14 @@ def _loss_in_place(
     z = z.to(torch.promote_types(z.dtype, torch.float32))
     z = z if bias is None else z.add_(bias)
     p = z.softmax(dim=1)
-    # log sum exp(z) without a second pass over z: log p = z - log_sum, read off the most probable token of each row,
-    # whose probability cannot have vanished.
+    # log sum exp(z) without a second pass over z: log p = z - log_sum, read off the most probable
+    # token of each row, whose probability cannot have vanished.
     log_sum = z.amax(dim=1) - p.amax(dim=1).log()
     target_logits = z.gather(1, targets).squeeze(1)
     loss = (log_sum - (1 - smoothing) * target_logits - smoothing * z.mean(dim=1)).sum()
     if not needs_gradient:
         return loss, None
+
     # d loss / d logits = softmax - q
     p -= smoothing / p.shape[1]
     p.scatter_add_(1, targets, torch.full_like(targets, -(1 - smoothing), dtype=p.dtype))

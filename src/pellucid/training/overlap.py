@@ -1,4 +1,4 @@
-"""Training pairs that share a sentence with a named dev set, found as `pellucid check --against` finds them."""
+"""Training pairs that share a sentence with a named dev set, as `pellucid check --against` finds them."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -8,20 +8,23 @@ from pellucid.data.text.bare_text import SHORTEST_LEAK, bare_text
 
 DEV_SENTENCE = "a sentence of the dev set"  # the reason for leaving out a pair
 
-_DevPair = tuple[frozenset[str], tuple[str, str]]  # the languages of a direction, and both sides as bare texts
+# The languages of a direction, and both sides as bare texts.
+_DevPair = tuple[frozenset[str], tuple[str, str]]
 
 
 class DevOverlap:
-    """Sentences of the named dev sets, and how many of their pairs the training text was found to have.
+    """Sentences of the named dev sets, and how many of their pairs stand in the training text.
 
-    Sentences are compared without case, punctuation and spaces. A training pair shares a sentence with a dev set if
-    one of its sides is a sentence there, of 12 letters or more: shorter ones may stand in any text.
+    Sentences are compared without case, punctuation and spaces. A training pair shares a sentence
+    with a dev set if one of its sides is a sentence there, of 12 letters or more: shorter ones may
+    stand in any text.
     """
 
     def __init__(self, dev_sets: Iterable[tuple[Collection[str], SentencePairs]], allowed: bool):
-        """Collect the sentences of dev sets, each with the languages of its direction, none where there is one only.
+        """Collect the sentences of dev sets, each with the languages of its direction.
 
-        Where the overlap is `allowed`, it is counted and no pair is left out.
+        Of a model of one direction these are none. Where the overlap is `allowed`, it is counted
+        and no pair is left out.
         """
         self.allowed = allowed
         self.sharing = 0  # training pairs that share a sentence with a dev set
@@ -33,15 +36,20 @@ class DevOverlap:
                 pair = _bare_pair(source, target)
                 self._pairs.append((direction, pair))
                 sentences.update(text for text in pair if len(text) >= SHORTEST_LEAK)
+
         self._found = dict.fromkeys(self._pairs, False)
 
     def filter_rows(
-        self, rows: Iterable[tuple[int, str, str]], file: str, languages: Collection[str], skipped: SkippedPairs
+        self,
+        rows: Iterable[tuple[int, str, str]],
+        file: str,
+        languages: Collection[str],
+        skipped: SkippedPairs,
     ) -> Iterator[tuple[int, str, str]]:
-        """Yield the rows (line, source, target) of a file without those that share a sentence with a dev set.
+        """Yield the rows (line, source, target) of a file that share no sentence with a dev set.
 
-        The latter are counted in `skipped`; where they are allowed they are yielded, too. Raises ValueError, at the
-        end, if no row remains.
+        The others are counted in `skipped`; where they are allowed they are yielded, too. Raises
+        ValueError, at the end, if no row remains.
         """
         direction = frozenset(languages)  # the other way round, the same two sentences are learned
         sentences, left_out, remaining = self._sentences.get(direction, set()), 0, 0
@@ -59,10 +67,12 @@ class DevOverlap:
             else:
                 remaining += 1
                 yield row
+
         if left_out and not remaining:
             raise ValueError(
-                f"{file}: every pair shares a sentence with the dev set, so none is left to train on; name another dev "
-                "set, or keep these pairs with --set data.allow_overlap=true"
+                f"{file}: every pair shares a sentence with the dev set, so none is left to train "
+                "on; name another dev set, or keep these pairs with --set "
+                "data.allow_overlap=true"
             )
 
     @property
@@ -75,18 +85,30 @@ class DevOverlap:
         standing, total = self.standing, len(self._pairs)
         stands = f"{standing:,} of the {total:,} dev pairs also stand in the training text"
         if not self.sharing:
-            kept = f"{stands}, and are kept: their sentences are shorter than {SHORTEST_LEAK} letters, as in any text"
-            return [kept] if standing else []
-        pairs = "1 training pair that shares" if self.sharing == 1 else f"{self.sharing:,} training pairs that share"
+            if not standing:
+                return []
+            shorter = f"their sentences are shorter than {SHORTEST_LEAK} letters"
+            return [f"{stands}, and are kept: {shorter}, as in any text"]
+
+        pairs, are = f"{self.sharing:,} training pairs that share", "are"
+        if self.sharing == 1:
+            pairs, are = "1 training pair that shares", "is"
         found = f"{stands}; {pairs} a sentence of {SHORTEST_LEAK} letters or more with the dev set"
-        are = "is" if self.sharing == 1 else "are"
         if self.allowed:
-            return [f"{found} {are} kept, as data.allow_overlap says, so dev scores will be too good"]
-        short = sum(self._found[key] and max(map(len, key[1])) < SHORTEST_LEAK for key in self._pairs)
-        return [
-            f"{found} {are} left out, so that dev scores are those of new text (--set data.allow_overlap=true keeps "
-            f"such pairs){f'; {short:,} of the dev pairs have shorter sentences and stay' if short else ''}"
-        ]
+            return [
+                f"{found} {are} kept, as data.allow_overlap says, so dev scores will be too good"
+            ]
+
+        note = (
+            f"{found} {are} left out, so that dev scores are those of new text (--set "
+            "data.allow_overlap=true keeps such pairs)"
+        )
+        short = 0
+        for direction, pair in self._pairs:
+            short += self._found[direction, pair] and max(map(len, pair)) < SHORTEST_LEAK
+        if short:
+            note += f"; {short:,} of the dev pairs have shorter sentences and stay"
+        return [note]
 
 
 def _bare_pair(source: str, target: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Writing of shards: encodes a run's corpora in bounded memory and on all cores; killed at any time, it can be resumed.
 
-The text is read twice: once to learn the vocabulary from some of it, once to encode all of it. Everything unfinished is
-in one folder beside the result.
+The text is read twice: once to learn the vocabulary from some of it, once to encode all of it.
+Everything unfinished is in one folder beside the result.
 """
 
 import hashlib
@@ -63,7 +63,8 @@ from pellucid.training.overlap import DevOverlap
 from pellucid.training.process import catch_signals, remove_empty
 
 Say = Callable[[str], None]  # function that shows a message to the user
-_FACTS_KEPT = ("dev", "drawn", "overlap", "languages")  # facts of the first reading that the manifest has, too
+# Facts of the first reading that the manifest has, too.
+_FACTS_KEPT = ("dev", "drawn", "overlap", "languages")
 PAIRS_PER_PART = 20_000  # pairs that a thread takes at a time: some ten megabytes of text and lists
 
 
@@ -75,23 +76,34 @@ class CorpusFacts:
     digest: Any = field(default_factory=hashlib.sha256)
     skipped: SkippedPairs = field(default_factory=SkippedPairs)
 
+    def row(self) -> dict[str, Any]:
+        """Return the facts as they are written down."""
+        return {
+            "pairs": self.pairs,
+            "fingerprint": self.digest.hexdigest(),
+            "left_out": dict(self.skipped.counts),
+        }
+
 
 def _learn_from_text(
     run: RunConfig, folder: Path, say: Say, initial: Tokenizer | None = None
 ) -> tuple[Tokenizer, dict[str, Any]]:
-    """Return the tokenizer, `initial` or learned, and the facts for the second reading and the manifest."""
+    """Return the tokenizer, `initial` or learned, and the facts that the first reading finds."""
     # Written last: with it, an earlier call has finished this reading.
     if (folder / "facts.json").exists():
         return Tokenizer.load(folder, run.tokenizer), read_json(folder / "facts.json")
+
     say(describe_direction(run.data))
     say("reading the text")
     dev = draw_dev_pairs(run.data, run.seed)
-    facts, overlap = [CorpusFacts() for _ in run.data.corpora], read_overlap(run.data)
+    facts = [CorpusFacts() for _ in run.data.corpora]
+    overlap = read_overlap(run.data)
     rows = count_rows(run.data, dev, facts, overlap)
     if initial is None:
         sample = sample_lines(rows, data.TOKENIZER_SENTENCES, run.seed)
         profile = profile_sample(sample, len(sample))
-        say(f"learning the vocabulary from {len(sample):,} of {sum(counts.pairs for counts in facts):,} pairs")
+        total = sum(counts.pairs for counts in facts)
+        say(f"learning the vocabulary from {len(sample):,} of {total:,} pairs")
         sources, targets = [source for source, _ in sample], [target for _, target in sample]
         # A million pairs should not stay in memory twice while the vocabulary is learned.
         del sample
@@ -103,39 +115,47 @@ def _learn_from_text(
         tokenizer = initial
     tokenizer.save(folder)
     write_source_words(folder, profile)
-    notes = [note for corpus_facts in facts for note in reading_notes(corpus_facts.skipped)]
-    notes += overlap.notes() if overlap else []
+
+    corpora, notes = [], []
+    for corpus_facts in facts:
+        corpora.append(corpus_facts.row())
+        notes += reading_notes(corpus_facts.skipped)
+    if overlap:
+        notes += overlap.notes()
     if dev is not None:
         notes.append(note_held_out(len(dev)))
-        dev_pairs = zip(dev.sources, dev.targets, strict=True)
-        lines = (json.dumps({"source": source, "target": target}) + "\n" for source, target in dev_pairs)
-        (folder / DEV_FILE).write_text("".join(lines), encoding="utf-8")
+        _write_held_out(folder, dev)
+
+    total = sum(corpus_facts.pairs for corpus_facts in facts)
+    was_sampled = initial is None and total > data.TOKENIZER_SENTENCES
     written = {
-        "corpora": [
-            {
-                "pairs": corpus_facts.pairs,
-                "fingerprint": corpus_facts.digest.hexdigest(),
-                "left_out": dict(corpus_facts.skipped.counts),
-            }
-            for corpus_facts in facts
-        ],
+        "corpora": corpora,
         "notes": [*notes, *tokenizer.notes, *describe_profile(profile)],
         "sources": profile.as_json(),
         "dev": None if dev is None else {"files": dev.files, "lines": list(dev.lines)},
         "overlap": overlap and {"dev_pairs": overlap.standing, "training_pairs": overlap.sharing},
         "languages": find_languages(run.data),
-        "drawn": dev is not None
-        or (initial is None and sum(corpus_facts.pairs for corpus_facts in facts) > data.TOKENIZER_SENTENCES),
+        "drawn": dev is not None or was_sampled,
     }
     write_text_whole(folder / "facts.json", f"{json.dumps(written)}\n")
     # From the file, so that a first call returns just what a resumed one does.
     return tokenizer, read_json(folder / "facts.json")
 
 
+def _write_held_out(folder: Path, dev: SentencePairs) -> None:
+    """Write the pairs that are held out of training, as `read_held_out` reads them."""
+    with (folder / DEV_FILE).open("w", encoding="utf-8") as file:
+        for source, target in zip(dev.sources, dev.targets, strict=True):
+            file.write(json.dumps({"source": source, "target": target}) + "\n")
+
+
 def count_rows(
-    data: DataConfig, dev: SentencePairs | None, facts: list[CorpusFacts], overlap: DevOverlap | None = None
+    data: DataConfig,
+    dev: SentencePairs | None,
+    facts: list[CorpusFacts],
+    overlap: DevOverlap | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of all corpora to train on, without their lines, and count each corpus's pairs in `facts`."""
+    """Yield the pairs of all corpora to train on, without their lines, and count them in `facts`."""
     for corpus, corpus_facts in zip(data.corpora, facts, strict=True):
         for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped, overlap):
             corpus_facts.pairs += 1
@@ -144,16 +164,20 @@ def count_rows(
 
 
 def count_training_pairs(data: DataConfig, seed: int) -> int:
-    """Count the pairs to train on, those with too many pieces included, without keeping them in memory."""
+    """Count the pairs to train on, those with too many pieces included, without keeping them."""
     dev = draw_dev_pairs(data, seed)
-    return sum(1 for corpus in data.corpora for _ in training_pairs(corpus, data, dev, SkippedPairs()))
+    count = 0
+    for corpus in data.corpora:
+        count += sum(1 for _ in training_pairs(corpus, data, dev, SkippedPairs()))
+    return count
 
 
 def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
-    """Write the corpora of `run` as shards to `out`, as a whole or not at all; shards that are there are replaced.
+    """Write the corpora of `run` as shards to `out`, as a whole or not at all.
 
-    The text of a run from an initial model is encoded by that model's tokenizer. Raises ValueError for text that cannot
-    be trained on, for an `out` that holds something else, and for a file that changes meanwhile.
+    Shards that are there are replaced. The text of a run from an initial model is encoded by that
+    model's tokenizer. Raises ValueError for text that cannot be trained on, for an `out` that holds
+    something else, and for a file that changes meanwhile.
     """
     out = out.resolve()
     _refuse_non_shards(out)
@@ -171,6 +195,7 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
                 shutil.rmtree(unfinished_folder(out))  # left by a crash after the last step
             say(f"{out} is prepared already")
             return
+
         work = _open_work_folder(unfinished_folder(out), recipe, say)
         if not shards_are_done(work / "whole", recipe):
             tokenizer, facts = _learn_from_text(run, work / "learned", say, initial)
@@ -178,13 +203,17 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
             # The text is read twice: a file that changed in between would not match its facts.
             for text in recipe["texts"]:
                 if has_changed(Path(text["path"]), text):
-                    raise ValueError(f"{text['path']} changed while it was prepared; run the command again")
+                    raise ValueError(
+                        f"{text['path']} changed while it was prepared; run the command again"
+                    )
             join_shards(work, tokenizer, facts, parts, recipe)
         replace_directory(work / "whole", out)
         shutil.rmtree(work, ignore_errors=True)  # what cannot be removed now goes next time
+
         manifest = read_shards_manifest(out)
         total = sum(entry["pairs"] for entry in manifest["corpora"])
-        say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
+        setting = f"data.shards = {json.dumps(str(out))}"
+        say(f"{total:,} pairs are in {out}; a run trains on them with {setting}")
 
 
 def _refuse_non_shards(out: Path) -> None:
@@ -192,7 +221,9 @@ def _refuse_non_shards(out: Path) -> None:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         manifest = read_json(out / MANIFEST) if (out / MANIFEST).is_file() else {}
         if manifest.get("kind") != KIND:
-            raise ValueError(f"{out} holds something other than shards and is not replaced; choose another --out")
+            raise ValueError(
+                f"{out} holds something other than shards and is not replaced; choose another --out"
+            )
 
 
 def shards_are_done(out: Path, recipe: dict[str, Any]) -> bool:
@@ -205,23 +236,27 @@ def shards_are_done(out: Path, recipe: dict[str, Any]) -> bool:
 
 def _same_shards(first: dict[str, Any], second: dict[str, Any]) -> bool:
     """Whether two manifests describe shards of the same text, settings and format."""
+    for key in ("settings", "shards_format", "dev_text"):
+        if first.get(key) != second.get(key):
+            return False
     # By checksum and not by path: the text may have been moved.
-    checksums = ([text["sha256"] for text in manifest["texts"]] for manifest in (first, second))
-    same_settings = all(first.get(key) == second.get(key) for key in ("settings", "shards_format", "dev_text"))
-    return same_settings and next(checksums) == next(checksums)
+    first_checksums = [text["sha256"] for text in first["texts"]]
+    return first_checksums == [text["sha256"] for text in second["texts"]]
 
 
 def _open_work_folder(work: Path, recipe: dict[str, Any], say: Say) -> Path:
-    """Return the folder of unfinished work: the existing one if it is of this run, otherwise a new one."""
+    """Return the folder of unfinished work: the existing one if it is of this run, or a new one."""
     if (work / "plan.json").is_file() and _same_shards(read_json(work / "plan.json"), recipe):
         say(f"continuing with {work}")
         return work
     if work.exists() and not _is_work_folder(work):
         raise ValueError(f"{work} is in the way; remove it or choose another --out")
+
     if (work / "plan.json").is_file():
         say(f"{work} was made from other text or settings; beginning anew")
     if work.exists():
         shutil.rmtree(work)
+
     # Parents that this call makes are removed again if it fails.
     missing = [folder for folder in (work, *work.parents) if not folder.exists()]
     try:
@@ -232,6 +267,7 @@ def _open_work_folder(work: Path, recipe: dict[str, Any], say: Say) -> Path:
         shutil.rmtree(work, ignore_errors=True)
         remove_empty(missing)
         raise
+
     return work
 
 
@@ -243,22 +279,26 @@ def _is_work_folder(work: Path) -> bool:
 
 
 def write_parts(
-    run: RunConfig, tokenizer: Tokenizer, facts: dict[str, Any], folder: Path, workers: int, say: Say
+    run: RunConfig,
+    tokenizer: Tokenizer,
+    facts: dict[str, Any],
+    folder: Path,
+    workers: int,
+    say: Say,
 ) -> list[tuple[int, Path]]:
-    """Write every part that does not exist yet; return all parts in order, each with the number of its corpus."""
-    dev = read_held_out(folder.parent / "learned", facts["dev"]) if facts["dev"] else None
-    say(f"cutting {sum(entry['pairs'] for entry in facts['corpora']):,} pairs into pieces, {workers} threads")
+    """Write every part that does not exist yet; return all in order, with the numbers of their corpora."""
+    dev = None
+    if facts["dev"]:
+        dev = read_held_out(folder.parent / "learned", facts["dev"])
+    total = sum(entry["pairs"] for entry in facts["corpora"])
+    say(f"cutting {total:,} pairs into pieces, {workers} threads")
+
     parts: list[tuple[int, Path]] = []
     pending: deque[Future[None]] = deque()
-    all_blocks = (
-        (corpus_number, *block)
-        for corpus_number, corpus in enumerate(run.data.corpora)
-        for block in enumerate(pair_blocks(corpus, run.data, dev, PAIRS_PER_PART))
-    )
-    # SentencePiece releases Python's lock, so threads suffice. A signal is heeded between two parts: inside of the
-    # executor it could leave a lock held that its threads then wait for.
+    # SentencePiece releases Python's lock, so threads suffice. A signal is heeded between two
+    # parts: inside of the executor it could leave a lock held that its threads then wait for.
     with catch_signals() as caught, ThreadPoolExecutor(workers) as pool:
-        for corpus_number, block_number, block_pairs in all_blocks:
+        for corpus_number, block_number, block_pairs in _number_blocks(run.data, dev):
             if caught:
                 break
             path = folder / f"{corpus_number}" / f"{block_number:06d}.npz"
@@ -269,14 +309,27 @@ def write_parts(
             # Bounds the text in memory: reading is faster than encoding.
             while len(pending) > workers:
                 pending.popleft().result()
-            of_direction = run.data.tokenizer_of(run.data.corpora[corpus_number].languages, tokenizer)
-            pending.append(pool.submit(encode_part, path, block_pairs, of_direction, run.data.max_pieces))
+            languages = run.data.corpora[corpus_number].languages
+            of_direction = run.data.tokenizer_of(languages, tokenizer)
+            limit = run.data.max_pieces
+            pending.append(pool.submit(encode_part, path, block_pairs, of_direction, limit))
         for future in pending:
             future.result()
+
     if caught:
         signal.raise_signal(signal.Signals[caught[0]])
         raise KeyboardInterrupt  # if that signal is ignored: parts are missing
+
     return parts
+
+
+def _number_blocks(
+    data: DataConfig, dev: SentencePairs | None
+) -> Iterator[tuple[int, int, SentencePairs]]:
+    """Yield the pairs of all corpora in blocks, with the numbers of the corpus and of the block."""
+    for corpus_number, corpus in enumerate(data.corpora):
+        for block_number, block in enumerate(pair_blocks(corpus, data, dev, PAIRS_PER_PART)):
+            yield corpus_number, block_number, block
 
 
 def encode_part(path: Path, pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> None:
@@ -285,7 +338,11 @@ def encode_part(path: Path, pairs: SentencePairs, tokenizer: Tokenizer, limit: i
 
 
 def join_shards(
-    work: Path, tokenizer: Tokenizer, facts: dict[str, Any], parts: list[tuple[int, Path]], recipe: dict[str, Any]
+    work: Path,
+    tokenizer: Tokenizer,
+    facts: dict[str, Any],
+    parts: list[tuple[int, Path]],
+    recipe: dict[str, Any],
 ) -> None:
     """Join the parts into shards, and write the tokenizer and the manifest beside them."""
     result = work / "whole"
@@ -296,27 +353,49 @@ def join_shards(
     for path in (work / "learned").iterdir():
         if path.name != "facts.json":
             shutil.copyfile(path, result / path.name)
+
     corpora, notes = [], list(facts["notes"])
-    joined = zip(
-        (corpus_number for corpus_number, _ in parts), join_parts((path for _, path in parts), result), strict=True
-    )
+    numbers, paths = [number for number, _ in parts], [path for _, path in parts]
+    joined = zip(numbers, join_parts(iter(paths), result), strict=True)
     for corpus_number, corpus_parts in groupby(joined, key=lambda numbered: numbered[0]):
         trained_on, skipped = 0, SkippedPairs()
         for _, (pair_count, part_skipped) in corpus_parts:
             trained_on += pair_count
             skipped.add_later(part_skipped)
+
         expected = facts["corpora"][corpus_number]
-        # The first reading counted the same pairs: a file that changed since then was refused before.
+        # The first reading counted the same pairs: a file that changed since then was refused
+        # before.
         assert trained_on + skipped.counts.total() == expected["pairs"]
         if not trained_on:
             raise ValueError(f"no pair is left of {expected['pairs']:,}: {skipped}")
-        notes += [f"left out: {skipped}"] if skipped else []
-        left_out = expected["left_out"] | skipped.counts  # reasons of reading and of encoding never coincide
-        corpora.append({"pairs": trained_on, "fingerprint": expected["fingerprint"], "left_out": left_out})
-    kinds = (id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary))
-    # Little-endian in the file, on every machine.
-    types = dict(zip(("source", "target"), (np.dtype(kind).newbyteorder("<").str for kind in kinds), strict=True))
-    manifest = {"kind": KIND, "types": types, **{name: facts[name] for name in _FACTS_KEPT}}
+        if skipped:
+            notes.append(f"left out: {skipped}")
+        corpora.append(
+            {
+                "pairs": trained_on,
+                "fingerprint": expected["fingerprint"],
+                # Reasons of reading and of encoding never coincide.
+                "left_out": expected["left_out"] | skipped.counts,
+            }
+        )
+
+    manifest: dict[str, Any] = {
+        "kind": KIND,
+        "types": {
+            "source": _file_type(tokenizer.source_vocabulary),
+            "target": _file_type(tokenizer.target_vocabulary),
+        },
+    }
+    for name in _FACTS_KEPT:
+        manifest[name] = facts[name]
     # A reading that an older version finished has no profile.
-    manifest |= {"sources": facts["sources"]} if "sources" in facts else {}
+    if "sources" in facts:
+        manifest["sources"] = facts["sources"]
     write_manifest(result, {**manifest, **recipe, "corpora": corpora, "notes": notes})
+
+
+def _file_type(vocabulary: int) -> str:
+    """Return numpy's name of the numbers that hold the ids of a vocabulary in a file."""
+    # Little-endian, on every machine.
+    return np.dtype(id_type(vocabulary)).newbyteorder("<").str

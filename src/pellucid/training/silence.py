@@ -9,7 +9,8 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
-# Seconds without a sign of life after which a worker is named, and again after twice, four times, eight times as many.
+# Seconds without a sign of life after which a worker is named, and again after twice, four times,
+# eight times as many.
 SECONDS_TO_NAME = 60.0
 _SECONDS_BETWEEN_HEARTBEATS = 1.0
 
@@ -22,8 +23,8 @@ def heartbeat_key(rank: int) -> str:
 def send_heartbeats(store: Any, rank: int, stop: Event) -> None:
     """Count the seconds in the store, beside the name of this machine, until `stop` is set or the store is gone.
 
-    A thread does this, so that a worker that evaluates or compiles for long still sends them; one that is stopped, or
-    cut off from the others, does not.
+    A thread does this, so that a worker that evaluates or compiles for long still sends them; one
+    that is stopped, or cut off from the others, does not.
     """
     host = socket.gethostname()
     with suppress(RuntimeError):
@@ -53,23 +54,27 @@ class SilenceCounter:
             if heartbeat != self._heard[rank]:
                 if self._due[rank] > SECONDS_TO_NAME:
                     back.append(rank)
-                self._heard[rank], self._silent[rank], self._due[rank] = heartbeat, 0.0, SECONDS_TO_NAME
+                self._heard[rank] = heartbeat
+                self._silent[rank], self._due[rank] = 0.0, SECONDS_TO_NAME
                 continue
             self._silent[rank] += seconds
             if self._silent[rank] >= self._due[rank]:
                 silent.append(rank)
                 self._due[rank] *= 2
+
         sentences = []
         if back:
-            sentences.append(f"{self._names(back)} {'is' if len(back) == 1 else 'are'} back, and training goes on")
+            verb = "is" if len(back) == 1 else "are"
+            sentences.append(f"{self._names(back)} {verb} back, and training goes on")
         if silent:
             has, answers = ("has", "it answers") if len(silent) == 1 else ("have", "they answer")
             lasting = _describe_seconds(max(self._silent[rank] for rank in silent))
             limit = _describe_seconds(self.timeout.total_seconds())
             sentences.append(
-                f"{self._names(silent)} of {self.world_size} (counted from 0) {has} given no sign of life for "
-                f"{lasting}, and the others wait: look whether the process is stopped and the machine reachable. "
-                f"Training goes on when {answers}; after {limit} of waiting all stop, and --resume continues"
+                f"{self._names(silent)} of {self.world_size} (counted from 0) {has} given no sign "
+                f"of life for {lasting}, and the others wait: look whether the process is stopped "
+                f"and the machine reachable. Training goes on when {answers}; after {limit} of "
+                "waiting all stop, and --resume continues"
             )
         return sentences
 
@@ -95,12 +100,17 @@ def _describe_seconds(seconds: float) -> str:
 
 @contextmanager
 def name_silent_workers(
-    store: Any, ranks: Sequence[int], world_size: int, timeout: timedelta, say: Callable[[str], object]
+    store: Any,
+    ranks: Sequence[int],
+    world_size: int,
+    timeout: timedelta,
+    say: Callable[[str], object],
 ) -> Iterator[None]:
-    """Say, from a thread, which workers of these ranks are silent and when they are back, until the block ends."""
+    """Say, until the block ends, which workers of these ranks are silent and when they are back."""
     heartbeats: dict[int, str] = {}
     stop = Event()
-    # Two threads: the store may be in the worker that is silent, and whoever asks it for a heartbeat waits then, too.
+    # Two threads: the store may be in the worker that is silent, and whoever asks it for a
+    # heartbeat waits then, too.
     threads: list[Thread] = []
     if ranks:
         counter = SilenceCounter(ranks, world_size, timeout)
@@ -108,6 +118,7 @@ def name_silent_workers(
             Thread(target=_hear_heartbeats, args=(store, ranks, heartbeats, stop), daemon=True),
             Thread(target=_say_silence, args=(counter, heartbeats, say, stop), daemon=True),
         ]
+
     for thread in threads:
         thread.start()
     try:
@@ -118,7 +129,9 @@ def name_silent_workers(
             thread.join(timeout=2 * _SECONDS_BETWEEN_HEARTBEATS)
 
 
-def _hear_heartbeats(store: Any, ranks: Sequence[int], heartbeats: dict[int, str], stop: Event) -> None:
+def _hear_heartbeats(
+    store: Any, ranks: Sequence[int], heartbeats: dict[int, str], stop: Event
+) -> None:
     """Keep the newest heartbeats of the workers, until `stop` is set or the store is gone."""
     with suppress(RuntimeError):
         while not stop.is_set():
@@ -130,13 +143,17 @@ def _hear_heartbeats(store: Any, ranks: Sequence[int], heartbeats: dict[int, str
 
 
 def _say_silence(
-    counter: SilenceCounter, heartbeats: Mapping[int, str], say: Callable[[str], object], stop: Event
+    counter: SilenceCounter,
+    heartbeats: Mapping[int, str],
+    say: Callable[[str], object],
+    stop: Event,
 ) -> None:
     """Say what the counter finds, once a second, until `stop` is set."""
     looked = monotonic()
     while not stop.wait(_SECONDS_BETWEEN_HEARTBEATS):
         now = monotonic()
-        # If this process was stopped itself, it did not listen either: a long pause is not the silence of others.
+        # If this process was stopped itself, it did not listen either: a long pause is not the
+        # silence of others.
         seconds, looked = min(now - looked, 2 * _SECONDS_BETWEEN_HEARTBEATS), now
         for sentence in counter.listen(dict(heartbeats), seconds):
             say(sentence)

@@ -1,8 +1,9 @@
 """Store of decoder states: for each token of the training text, the state from which the model predicts it.
 
-It is a datastore as in Khandelwal et al. 2021, kept not to translate with but to ask. A state is scaled to length 1 and
-stored in 8 bits a number with one scale, so that a product with the codes is a cosine. Beside it stand the ids of the
-pairs and the lines they came from, as raw numbers, low byte first, which are mapped into memory.
+It is a datastore as in Khandelwal et al. 2021, kept not to translate with but to ask. A state is
+scaled to length 1 and stored in 8 bits a number with one scale, so that a product with the codes is
+a cosine. Beside it stand the ids of the pairs and the lines they came from, as raw numbers, low
+byte first, which are mapped into memory.
 """
 
 import json
@@ -43,12 +44,14 @@ from pellucid.training.shard_writing import CorpusFacts, count_rows
 KIND, FORMAT = "pellucid states", 1
 
 WIDTH = 128  # most numbers that are kept of a state; wider ones are projected
-PAIRS_PER_BLOCK = 2000  # pairs after whose states the work is safe on the disk: a second or two of it for a small model
+# Pairs after whose states the work is safe on the disk: a second or two of it for a small model.
+PAIRS_PER_BLOCK = 2000
 
 _BATCH_TOKENS = 4096
 _PROGRESS = "progress.json"
 _FILES = ("source.ids", "source.starts", "target.ids", "target.starts", "lines", "codes", "scales")
-_STATES_AT_ONCE = 2**16  # states that are compared with the one in question at a time: a block of 32 MB in float32
+# States that are compared with the one in question at a time: a block of 32 MB in float32.
+_STATES_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
@@ -73,25 +76,26 @@ class StateStore:
     # Number of the first pair after each corpus, and the files of its two sides.
     corpora: tuple[tuple[int, tuple[str, str]], ...]
 
-    def find_nearest(self, state: NDArray[np.float32], token: int, count: int) -> tuple[_NearStates, _NearStates]:
-        """Return the nearest states that predict `token`, and the nearest that predict another, up to `count` of each.
+    def find_nearest(
+        self, state: NDArray[np.float32], token: int, count: int
+    ) -> tuple[_NearStates, _NearStates]:
+        """Return the nearest states that predict `token`, and the nearest that predict another.
 
-        Near is what has a large cosine with the `state`, a vector of D numbers.
+        There are up to `count` of each. Near is what has a large cosine with the `state`, a vector
+        of D numbers.
         """
         [unit_state] = _unit_rows(torch.from_numpy(state)[None], self.projection)
-        found: tuple[list[_NearStates], list[_NearStates]] = [], []
+        same_token: list[_NearStates] = []
+        other_token: list[_NearStates] = []
         for first in range(0, len(self.scales), _STATES_AT_ONCE):
             rows = slice(first, first + _STATES_AT_ONCE)
             cosines = (self.codes[rows].astype(np.float32) @ unit_state) * self.scales[rows]
-            same = self.pairs.targets.ids[rows] == token
-            for nearest, mask in zip(found, (same, ~same), strict=True):
+            is_same = self.pairs.targets.ids[rows] == token
+            for nearest, mask in ((same_token, is_same), (other_token, ~is_same)):
                 positions = np.flatnonzero(mask)
                 nearest.append(_largest(positions + first, cosines[positions], count))
-        same, other = (
-            _largest(np.concatenate([n.positions for n in some]), np.concatenate([n.cosines for n in some]), count)
-            for some in found
-        )
-        return same, other
+
+        return _join_nearest(same_token, count), _join_nearest(other_token, count)
 
     def pair_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.searchsorted(self.pairs.targets.starts, positions, side="right") - 1
@@ -108,6 +112,13 @@ def _largest(positions: NDArray[np.int64], cosines: NDArray[np.float32], count: 
     return _NearStates(positions[order], cosines[order])
 
 
+def _join_nearest(parts: list[_NearStates], count: int) -> _NearStates:
+    """Return the states with the largest cosines of all parts."""
+    positions = np.concatenate([part.positions for part in parts])
+    cosines = np.concatenate([part.cosines for part in parts])
+    return _largest(positions, cosines, count)
+
+
 def store_directory(model_directory: Path) -> Path:
     """Return the directory of a model's store: beside the model, as best.states is beside best."""
     resolved = model_directory.resolve()
@@ -115,75 +126,109 @@ def store_directory(model_directory: Path) -> Path:
 
 
 def open_state_store(model_directory: Path, manifest: dict[str, Any]) -> StateStore:
-    """Open the store of the model with this manifest; ValueError where there is none or it is another model's."""
+    """Open the store of the model with this manifest.
+
+    Raises ValueError where there is none, or it is another model's.
+    """
     folder = store_directory(model_directory)
     command = f"pellucid remember {model_directory}"
     if not (folder / MANIFEST).is_file():
-        raise ValueError(f"{folder} is missing: the states of the training text must be stored once, with `{command}`")
+        raise ValueError(
+            f"{folder} is missing: the states of the training text must be stored once, with "
+            f"`{command}`"
+        )
+
     about = read_manifest(folder)
     if about.get("kind") != KIND or about.get("states_format") != FORMAT:
-        raise ValueError(f"{folder} holds no states that this version can read; remove it and run `{command}`")
+        raise ValueError(
+            f"{folder} holds no states that this version can read; remove it and run `{command}`"
+        )
     if about.get("weights") != manifest["files"][WEIGHTS]["sha256"]:
-        raise ValueError(f"{folder} holds the states of another model than {model_directory}; run `{command}` again")
+        raise ValueError(
+            f"{folder} holds the states of another model than {model_directory}; run `{command}` "
+            "again"
+        )
+
     # Sizes only: a hash would read the whole store for every question.
-    if any(not (folder / name).is_file() or (folder / name).stat().st_size != entry["bytes"]
-           for name, entry in about["files"].items()):  # fmt: skip
-        raise ValueError(f"{folder} is damaged: a file is missing or was cut; run `{command}` again")
-    pairs = map_shards(folder, sum(corpus["pairs"] for corpus in about["corpora"]), about["types"])
-    ends = np.cumsum([corpus["pairs"] for corpus in about["corpora"]]).tolist()
+    for name, entry in about["files"].items():
+        file = folder / name
+        if not file.is_file() or file.stat().st_size != entry["bytes"]:
+            raise ValueError(
+                f"{folder} is damaged: a file is missing or was cut; run `{command}` again"
+            )
+
+    total, corpora = 0, []
+    for corpus in about["corpora"]:
+        total += corpus["pairs"]
+        corpora.append((total, tuple(corpus["files"])))
     scales = map_numbers(folder / "scales", "<f4")
-    projection = map_numbers(folder / "projection", "<f4") if "projection" in about["files"] else None
+    projection = None
+    if "projection" in about["files"]:
+        projection = map_numbers(folder / "projection", "<f4").reshape(-1, WIDTH)
     return StateStore(
         folder,
-        pairs,
+        map_shards(folder, total, about["types"]),
         map_numbers(folder / "lines", "<i8"),
         map_numbers(folder / "codes", "<i1").reshape(len(scales), -1),
         scales,
-        projection if projection is None else projection.reshape(-1, WIDTH),
-        tuple((end, tuple(corpus["files"])) for end, corpus in zip(ends, about["corpora"], strict=True)),
+        projection,
+        tuple(corpora),
     )
 
 
 def remember_states(path: Path, say: Callable[[str], None]) -> Path:
-    """Store the states of a run's best model, or of the model at `path`, over its training text; return the store.
+    """Store the states of a run's best model, or of the model at `path`, over its training text.
 
-    Work that was cut off goes on behind the last block that was finished. Raises ValueError where the run's settings
-    or its text are missing or have changed, and for a directory in the way that is no store.
+    Returns the store. Work that was cut off goes on behind the last block that was finished. Raises
+    ValueError where the run's settings or its text are missing or have changed, and for a directory
+    in the way that is no store.
     """
     bundle = load_bundle(path / "best" if (path / "run.toml").is_file() else path)
     folder = bundle.directory.resolve().parent
     out = store_directory(bundle.directory)
     if not (folder / "run.toml").is_file():
-        raise ValueError(f"{folder / 'run.toml'} is missing: it names the text that {bundle.directory} was trained on")
+        raise ValueError(
+            f"{folder / 'run.toml'} is missing: it names the text that {bundle.directory} was "
+            "trained on"
+        )
+
     run = read_run(folder / "run.toml", began=folder)
     dev = draw_dev_pairs(run.data, run.seed)
     facts = [CorpusFacts() for _ in run.data.corpora]
     deque(count_rows(run.data, dev, facts), maxlen=0)
-    rows, fingerprint = sum(one.pairs for one in facts), combine_fingerprints([one.digest.hexdigest() for one in facts])
+    rows = sum(one.pairs for one in facts)
+    fingerprint = combine_fingerprints([one.digest.hexdigest() for one in facts])
     if fingerprint != bundle.manifest.get("data"):
         raise ValueError(
-            f"the text of {folder / 'run.toml'} is not what {bundle.directory} was trained on: it has changed since; "
-            "restore it, or train again"
+            f"the text of {folder / 'run.toml'} is not what {bundle.directory} was trained on: it "
+            "has changed since; restore it, or train again"
         )
+
     recipe = {"kind": KIND, "states_format": FORMAT, "data": fingerprint}
     recipe["weights"] = bundle.manifest["files"][WEIGHTS]["sha256"]
     if _is_of_recipe(out, MANIFEST, recipe):
         say(f"{out} holds the states of this model already")
         return out
+
     work = unfinished_folder(out)
     for place, is_ours in ((out, (out / MANIFEST).is_file()), (work, _holds_only_states(work))):
         if place.exists() and not is_ours:
-            raise ValueError(f"{place} holds something other than states and is not replaced; move it away")
+            raise ValueError(
+                f"{place} holds something other than states and is not replaced; move it away"
+            )
+
     with explain_unfinished_work(out):
         if not _is_finished(work, recipe):
             if not _is_of_recipe(work, _PROGRESS, recipe):
                 shutil.rmtree(work, ignore_errors=True)
                 work.mkdir()
-                _write_progress(work, {**recipe, "rows": 0, "corpora": [], "bytes": dict.fromkeys(_FILES, 0)})
+                nothing = {"rows": 0, "corpora": [], "bytes": dict.fromkeys(_FILES, 0)}
+                _write_progress(work, {**recipe, **nothing})
             _append_states(work, run, dev, bundle.model, bundle.tokenizer, rows, say)
             _write_store_manifest(work, recipe, bundle.tokenizer)
         (work / _PROGRESS).unlink(missing_ok=True)
         replace_directory(work, out)
+
     files = read_manifest(out)["files"]
     tokens, size = files["scales"]["bytes"] // 4, sum(entry["bytes"] for entry in files.values())
     say(f"{out}: {tokens:,} states, {size / 1e6:,.1f} MB, {size / tokens:.0f} bytes a token")
@@ -219,10 +264,13 @@ def _append_states(
         # What a block wrote before it was cut off is written again.
         with (work / name).open("ab") as file:
             file.truncate(progress["bytes"][name])
+
     projection = output_directions(model) if model.config.d_model > WIDTH else None
     if projection is not None:
         with atomic_file(work / "projection") as write:
             write(projection.astype("<f4").tobytes())
+
+    source_bytes, target_bytes = _id_bytes(tokenizer, "source"), _id_bytes(tokenizer, "target")
     done = 0
     for number, block in _read_blocks(run, dev):
         done += len(block)
@@ -233,21 +281,29 @@ def _append_states(
         if number == len(progress["corpora"]):
             progress["corpora"].append({"files": block.files, "pairs": 0})
         progress["corpora"][number]["pairs"] += len(encoded)
-        codes, scales = _quantise_rows(_unit_rows(teacher_forced_states(model, encoded), projection))
-        ends = {side: progress["bytes"][f"{side}.ids"] // _id_bytes(tokenizer, side) for side in ("source", "target")}
-        first = np.zeros(int(progress["rows"] == 0), dtype="<i8")  # a file of starts begins with 0, once
-        for name, numbers in {
+        states = teacher_forced_states(model, encoded)
+        codes, scales = _quantise_rows(_unit_rows(states, projection))
+
+        # A file of starts begins with 0, once.
+        first = np.zeros(int(progress["rows"] == 0), dtype="<i8")
+        source_end = progress["bytes"]["source.ids"] // source_bytes
+        target_end = progress["bytes"]["target.ids"] // target_bytes
+        source_starts = np.append(first, encoded.sources.starts[1:] + source_end)
+        target_starts = np.append(first, encoded.targets.starts[1:] + target_end)
+        new_numbers = {
             "source.ids": encoded.sources.ids,
-            "source.starts": np.append(first, encoded.sources.starts[1:] + ends["source"]).astype("<i8"),
+            "source.starts": source_starts.astype("<i8"),
             "target.ids": encoded.targets.ids,
-            "target.starts": np.append(first, encoded.targets.starts[1:] + ends["target"]).astype("<i8"),
+            "target.starts": target_starts.astype("<i8"),
             "lines": np.array(lines, dtype="<i8"),
             "codes": codes,
             "scales": scales.astype("<f4"),
-        }.items():
+        }
+        for name, numbers in new_numbers.items():
             with (work / name).open("ab") as file:
                 file.write(numbers.tobytes())
             progress["bytes"][name] += numbers.nbytes
+
         progress["rows"] = done
         _write_progress(work, progress)
         say(f"{done:,} of {rows:,} pairs")
@@ -258,9 +314,13 @@ def _write_progress(work: Path, progress: dict[str, Any]) -> None:
 
 
 def _holds_only_states(work: Path) -> bool:
-    """Whether a folder is one of unfinished states. It is deleted as a whole, so nothing else may be in it."""
+    """Whether a folder is one of unfinished states, and holds nothing else."""
+    if not work.is_dir():
+        return False
+    # It is deleted as a whole.
     known = {*_FILES, "projection", MANIFEST, _PROGRESS}
-    return work.is_dir() and {path.name for path in work.iterdir()} <= known | {f".{name}.new" for name in known}
+    known |= {f".{name}.new" for name in known}
+    return {path.name for path in work.iterdir()} <= known
 
 
 def _is_finished(work: Path, recipe: dict[str, Any]) -> bool:
@@ -274,10 +334,15 @@ def _is_finished(work: Path, recipe: dict[str, Any]) -> bool:
 def _write_store_manifest(work: Path, recipe: dict[str, Any], tokenizer: Tokenizer) -> None:
     corpora = read_json(work / _PROGRESS)["corpora"]
     if not sum(corpus["pairs"] for corpus in corpora):
-        raise ValueError("no training pair is short enough for the model; there is nothing to store")
+        raise ValueError(
+            "no training pair is short enough for the model; there is nothing to store"
+        )
+
     for left_over in work.glob(".*.new"):  # by a write that failed
         left_over.unlink()
-    types = {side: f"<{'u2' if _id_bytes(tokenizer, side) == 2 else 'i4'}" for side in ("source", "target")}
+    types = {}
+    for side in ("source", "target"):
+        types[side] = "<u2" if _id_bytes(tokenizer, side) == 2 else "<i4"
     write_manifest(work, {**recipe, "corpora": corpora, "types": types}, leave_out=_PROGRESS)
 
 
@@ -286,45 +351,58 @@ def _id_bytes(tokenizer: Tokenizer, side: str) -> int:
     return np.dtype(id_type(vocabulary)).itemsize
 
 
-def _encode_block(block: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, list[int]]:
+def _encode_block(
+    block: SentencePairs, tokenizer: Tokenizer, limit: int
+) -> tuple[EncodedPairs, list[int]]:
     """Encode the pairs that training took, at most `limit` pieces long, and return their lines, too."""
-    sides = encode_with_context(tokenizer, block.sources), tokenizer.encode_target(block.targets)
-    kept = [i for i, pair in enumerate(zip(*sides, strict=True)) if max(map(len, pair)) <= limit]
-    types = id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary)
-    sources, targets = (
-        pack_sentences([side[i] for i in kept], dtype) for side, dtype in zip(sides, types, strict=True)
-    )
-    return EncodedPairs(sources, targets), [block.lines[i] for i in kept]
+    all_sources = encode_with_context(tokenizer, block.sources)
+    all_targets = tokenizer.encode_target(block.targets)
+    sources, targets, lines = [], [], []
+    for source, target, line in zip(all_sources, all_targets, block.lines, strict=True):
+        if max(len(source), len(target)) <= limit:
+            sources.append(source)
+            targets.append(target)
+            lines.append(line)
+
+    packed_sources = pack_sentences(sources, id_type(tokenizer.source_vocabulary))
+    packed_targets = pack_sentences(targets, id_type(tokenizer.target_vocabulary))
+    return EncodedPairs(packed_sources, packed_targets), lines
 
 
 @torch.no_grad()
 def teacher_forced_states(model: Transformer, encoded: EncodedPairs) -> torch.Tensor:
-    """Return the state before each target token, (N D) in the order of `encoded.targets.ids`: given the pair up to it.
+    """Return the state before each target token, given the pair up to it.
 
-    The model must be in evaluation mode.
+    They are (N D), in the order of `encoded.targets.ids`. The model must be in evaluation mode.
     """
     assert not model.training  # dropout would change the states
     targets = encoded.targets
     states = torch.empty(len(targets.ids), model.config.d_model)
     if not len(encoded):
         return states
-    for indices in epoch_batches(encoded.sources.lengths, targets.lengths, _BATCH_TOKENS, seed=0, epoch=0):
+
+    lengths = encoded.sources.lengths, targets.lengths
+    for indices in epoch_batches(*lengths, _BATCH_TOKENS, seed=0, epoch=0):
         batch = collate(encoded, indices)
         is_token = batch.target_out != PAD
-        places = torch.from_numpy(targets.starts[indices])[:, None] + torch.arange(is_token.shape[1])
+        steps = torch.arange(is_token.shape[1])
+        places = torch.from_numpy(targets.starts[indices])[:, None] + steps
         states[places[is_token]] = model.states(batch.source, batch.target_in)[is_token].float()
+
     return states
 
 
 def output_directions(model: Transformer) -> NDArray[np.float32]:
     """Return the WIDTH orthonormal directions of a state, (D WIDTH), that change the logits most.
 
-    They are the eigenvectors of W^T W with the largest eigenvalues, W being the output embedding: of all projections to
-    so many numbers, this one loses least of the logits of a state of unknown direction. They depend on the weights
-    alone, so that a store that is cut off goes on with the same.
+    They are the eigenvectors of W^T W with the largest eigenvalues, W being the output embedding:
+    of all projections to so many numbers, this one loses least of the logits of a state of unknown
+    direction. They depend on the weights alone, so that a store that is cut off goes on with the
+    same.
     """
     weight = model.output_embedding.weight.detach().double()
-    return torch.linalg.eigh(weight.T @ weight).eigenvectors[:, -WIDTH:].float().contiguous().numpy()
+    eigenvectors = torch.linalg.eigh(weight.T @ weight).eigenvectors
+    return eigenvectors[:, -WIDTH:].float().contiguous().numpy()
 
 
 def _unit_rows(states: torch.Tensor, projection: NDArray[np.float32] | None) -> NDArray[np.float32]:

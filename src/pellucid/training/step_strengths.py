@@ -1,4 +1,4 @@
-"""Singular values of a matrix's running mean of gradients, and of the optimizer's step that this mean leads to."""
+"""Singular values of a matrix's mean gradient, and of the optimizer's step that it leads to."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +12,16 @@ from pellucid.store.directory import load_bundle
 from pellucid.training.checkpoint import list_checkpoints
 from pellucid.training.optimizer import cut_blocks, matrix_blocks, orthogonalize_all
 
-MOST_OF_THE_SQUARE = 0.9  # share of the sum of squared singular values for which directions are counted
+# Share of the sum of squared singular values for which directions are counted.
+MOST_OF_THE_SQUARE = 0.9
 
 
 @dataclass(frozen=True)
 class BlockStrengths:
-    """Singular values, largest first, of a matrix or of one head's part of it: of the mean gradient, and of the step.
+    """Singular values of the mean gradient and of the step of a matrix, or of one head's part of it.
 
-    A step is what the optimizer would subtract, at a learning rate that makes the singular values easy to compare: 1.
+    The largest stands first. A step is what the optimizer would subtract, at a learning rate that
+    makes the singular values easy to compare: 1.
     """
 
     name: str
@@ -28,21 +30,29 @@ class BlockStrengths:
 
 
 def measure_step_strengths(run: str | Path, tensor: str) -> tuple[Path, str, list[BlockStrengths]]:
-    """Return the checkpoint that was read, "muon" or "adam", and the strengths of each block of a matrix.
+    """Return the checkpoint that was read, its optimizer, and the strengths of a matrix's blocks.
 
-    `run` is a checkpoint, or the directory of a run, whose newest checkpoint is read. The step is made from the running
-    mean of the gradients alone; in a training, the newest gradient counts once more (Nesterov's momentum).
+    The optimizer is "muon" or "adam". `run` is a checkpoint, or the directory of a run, whose
+    newest checkpoint is read. The step is made from the running mean of the gradients alone; in a
+    training, the newest gradient counts once more (Nesterov's momentum).
 
-    Raises ValueError where there is no checkpoint, and for a tensor that is not a matrix of a layer.
+    Raises ValueError where there is no checkpoint, and for a tensor that is not a matrix of a
+    layer.
     """
     checkpoint = next(reversed(list_checkpoints(Path(run))), Path(run))
     if not (checkpoint / "training.safetensors").is_file():
-        raise ValueError(f"{run} is neither the directory of a run with checkpoints nor a checkpoint")
+        raise ValueError(
+            f"{run} is neither the directory of a run with checkpoints nor a checkpoint"
+        )
+
     model = load_bundle(checkpoint).model
     parameters, grids = dict(model.named_parameters()), matrix_blocks(model)
     if tensor not in parameters or parameters[tensor] not in grids:
-        known = ", ".join(name for name, parameter in parameters.items() if parameter in grids and ".0." in name)
-        raise ValueError(f"{tensor} is not a matrix of a layer; the first layers have {known}")
+        names = [name for name in parameters if parameters[name] in grids and ".0." in name]
+        raise ValueError(
+            f"{tensor} is not a matrix of a layer; the first layers have {', '.join(names)}"
+        )
+
     state = load_file(checkpoint / "training.safetensors")
     grid = grids[parameters[tensor]]
     if f"momentum.{tensor}" in state:
@@ -50,18 +60,28 @@ def measure_step_strengths(run: str | Path, tensor: str) -> tuple[Path, str, lis
         [step] = orthogonalize_all([gradient], threads=1)
     else:
         kind, mean = "adam", state[f"exp_avg.{tensor}"]
-        # Corrections for the zeros that both means began with, and epsilon, scale all numbers nearly alike.
-        adam_step = mean / state[f"exp_avg_sq.{tensor}"].sqrt().clamp(min=torch.finfo(mean.dtype).tiny)
+        # Corrections for the zeros that both means began with, and epsilon, scale all numbers
+        # nearly alike.
+        root_mean_square = state[f"exp_avg_sq.{tensor}"].sqrt()
+        adam_step = mean / root_mean_square.clamp(min=torch.finfo(mean.dtype).tiny)
         gradient, step = cut_blocks(mean, *grid), cut_blocks(adam_step, *grid)
-    names = block_names(model, tensor, len(gradient))
-    values = (list(map(tuple, torch.linalg.svdvals(stack.float()).tolist())) for stack in (gradient, step))
-    return checkpoint, kind, [BlockStrengths(*block) for block in zip(names, *values, strict=True)]
+
+    gradient_values = torch.linalg.svdvals(gradient.float()).tolist()
+    step_values = torch.linalg.svdvals(step.float()).tolist()
+    strengths = []
+    for number, name in enumerate(block_names(model, tensor, len(gradient))):
+        values = tuple(gradient_values[number]), tuple(step_values[number])
+        strengths.append(BlockStrengths(name, *values))
+    return checkpoint, kind, strengths
 
 
 def block_names(model: Transformer, tensor: str, blocks: int) -> list[str]:
-    """Return what each block of a matrix is: "queries of head 0", "head 0", "gate" or, if there is only one, "all"."""
+    """Return what each block of a matrix is: "queries of head 0", "head 0", "gate" or "all"."""
     if tensor.endswith("qkv.weight"):
-        return [f"{what} of head {h}" for what in ("queries", "keys", "values") for h in range(model.config.heads)]
+        names = []
+        for what in ("queries", "keys", "values"):
+            names += [f"{what} of head {h}" for h in range(model.config.heads)]
+        return names
     if blocks == 2 and tensor.endswith("inner.weight"):
         return ["gate", "value"]
     return [f"head {h}" for h in range(blocks)] if blocks > 1 else ["all"]

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pellucid.training.config import RunConfig
     from pellucid.training.log import ProgressOutput
 
-SECONDS_TO_FINISH = 20.0  # seconds that a run waits at its end for reports that are still on their way
+# Seconds that a run waits at its end for reports that are still on their way.
+SECONDS_TO_FINISH = 20.0
 # Where a run's directory keeps TensorBoard's files, and the number of its run in MLflow.
 TENSORBOARD_FOLDER, MLFLOW_FILE = "tensorboard", "mlflow.txt"
 
@@ -44,7 +45,8 @@ def name_scalars(row: Mapping[str, Any]) -> dict[str, float]:
 class Tracker:
     """Sends reports from a thread of its own, so that a slow server does not hold up training.
 
-    The first error is said once, and nothing more is sent: a run does not fail because nobody draws it.
+    The first error is said once, and nothing more is sent: a run does not fail because nobody draws
+    it.
     """
 
     def __init__(self, send: Send, finish: Callable[[], object], output: "ProgressOutput"):
@@ -71,7 +73,9 @@ class Tracker:
     def _tell_error(self) -> None:
         # Said by the thread that trains: a progress bar belongs to one thread.
         if self._error:
-            self._output.say(f"train.log: {self._error}; nothing more is sent, log.jsonl has all reports")
+            self._output.say(
+                f"train.log: {self._error}; nothing more is sent, log.jsonl has all reports"
+            )
             self._error = ""
 
     def _run(self) -> None:
@@ -86,7 +90,9 @@ class Tracker:
 
 
 @contextmanager
-def track_run(run: "RunConfig", out: Path, step: int, output: "ProgressOutput") -> Iterator[Tracker | None]:
+def track_run(
+    run: "RunConfig", out: Path, step: int, output: "ProgressOutput"
+) -> Iterator[Tracker | None]:
     """Yield a tracker as `train.log` says, for a run that has made `step` updates; None where it says none.
 
     Raises ValueError where MLflow refuses the run.
@@ -94,7 +100,9 @@ def track_run(run: "RunConfig", out: Path, step: int, output: "ProgressOutput") 
     if run.train.log == "none":
         yield None
         return
-    send, finish = (_open_tensorboard if run.train.log == "tensorboard" else _open_mlflow)(run, out, step)
+
+    open_tracker = _open_tensorboard if run.train.log == "tensorboard" else _open_mlflow
+    send, finish = open_tracker(run, out, step)
     tracker = Tracker(send, finish, output)
     try:
         yield tracker
@@ -103,7 +111,7 @@ def track_run(run: "RunConfig", out: Path, step: int, output: "ProgressOutput") 
 
 
 def require_tracker(name: str) -> None:
-    """Raise ValueError where the package of a tracker is missing, saying how to install it, or MLflow does not answer.
+    """Raise ValueError where the package of a tracker is missing, or MLflow does not answer.
 
     To be asked before anything of a run is written.
     """
@@ -117,16 +125,19 @@ def require_tracker(name: str) -> None:
                 MlflowClient().search_experiments(max_results=1)
     except ImportError as error:
         raise ValueError(
-            f"train.log = {name!r} needs the package {name} ({error}); install it: pip install {name}"
+            f"train.log = {name!r} needs the package {name} ({error}); install it: pip install "
+            f"{name}"
         ) from None
 
 
 def _open_tensorboard(run: "RunConfig", out: Path, step: int) -> tuple[Send, Callable[[], object]]:
     from torch.utils.tensorboard import SummaryWriter
 
-    # Reports of updates that a resumed run makes again are hidden, as they are dropped from log.jsonl.
+    # Reports of updates that a resumed run makes again are hidden, as they are dropped from
+    # log.jsonl.
     writer = SummaryWriter(str(out / TENSORBOARD_FOLDER), purge_step=step + 1)
-    writer.add_text("settings", "".join(f"    {line}\n" for line in to_toml(run).splitlines()), step)
+    settings = "".join(f"    {line}\n" for line in to_toml(run).splitlines())
+    writer.add_text("settings", settings, step)
 
     def send(name: str, value: float, at_step: int) -> None:
         writer.add_scalar(name, value, at_step)
@@ -144,11 +155,15 @@ def _open_mlflow(run: "RunConfig", out: Path, step: int) -> tuple[Send, Callable
         if step and remembered.is_file():
             number = remembered.read_text(encoding="utf-8").strip()
             # MLflow keeps every report it gets: those that are there already are not sent again.
-            sent = max((report.step for report in client.get_metric_history(number, "train/loss")), default=0)
+            history = client.get_metric_history(number, "train/loss")
+            sent = max((report.step for report in history), default=0)
             client.update_run(number, status="RUNNING")
         else:
             experiment = client.get_experiment_by_name(_EXPERIMENT)
-            identifier = experiment.experiment_id if experiment else client.create_experiment(_EXPERIMENT)
+            if experiment:
+                identifier = experiment.experiment_id
+            else:
+                identifier = client.create_experiment(_EXPERIMENT)
             number = client.create_run(identifier, run_name=out.name).info.run_id
             write_text_whole(remembered, f"{number}\n")
             for section, table in tomllib.loads(to_toml(run)).items():

@@ -6,7 +6,8 @@ from math import ceil
 from pellucid.cpu import BUSY_SHARE, describe_busy_machine
 from pellucid.training.defaults import SCALES
 from pellucid.training.distributed import ALONE
-from pellucid.training.update import SCHEDULES, explain_float32
+from pellucid.training.process import explain_float32
+from pellucid.training.schedule import SCHEDULES
 from pellucid.workflows.plan.estimate import LEAST_OCCURRENCES, RunPlan
 
 _LONG_RUN_SECONDS = 24 * 3600.0  # seconds beyond which a run gets advice on how to shorten it

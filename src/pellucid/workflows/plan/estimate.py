@@ -20,11 +20,11 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import ModelConfig, Transformer
 from pellucid.training.config import RunConfig, make_run, override_run, read_run_tables
 from pellucid.training.data import TrainingData, encode_with_note, learn_tokenizer, read_data
-from pellucid.training.dev_evaluation import EVALUATIONS
 from pellucid.training.distributed import ALONE
 from pellucid.training.initial_model import initial_tokenizer
 from pellucid.training.loss import CHUNK
 from pellucid.training.optimizer import matrix_blocks
+from pellucid.training.schedule import EVALUATIONS
 from pellucid.workflows.check.examine import glance_at_corpus
 from pellucid.workflows.plan.trial import EpochBatches, TrialResult, free_memory, try_updates
 

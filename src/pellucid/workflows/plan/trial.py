@@ -21,8 +21,8 @@ from pellucid.training.config import RunConfig
 from pellucid.training.distributed import ALONE
 from pellucid.training.optimizer import make_optimizer
 from pellucid.training.process import tune_memory
-from pellucid.training.recovery import update_within_memory
-from pellucid.training.update import learning_rate
+from pellucid.training.schedule import learning_rate
+from pellucid.training.update import update_within_memory
 
 
 @dataclass(frozen=True)
