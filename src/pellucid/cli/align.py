@@ -60,16 +60,17 @@ def run_align(
 ) -> None:
     """Make sentence pairs of two books, one a translation of the other.
 
-    The books need not be parallel line by line. Both are split into sentences; lines that a text was broken into at a
-    fixed width are joined first. A pass over the lengths of the sentences (Gale and Church 1993) finds pairs from which
-    links between words are learned, and two further passes use these as well (Moore 2002). A bead is one to three
-    sentences with their translation, or a gap: a sentence without a partner. Whole chapters may be missing on a side,
-    but what stands in another order on both sides is not found. Nothing is downloaded.
+    The books need not be parallel line by line. Both are split into sentences; lines that a text
+    was broken into at a fixed width are joined first. A pass over the lengths of the sentences
+    (Gale and Church 1993) finds pairs from which links between words are learned, and two further
+    passes use these as well (Moore 2002). A bead is one to three sentences with their translation,
+    or a gap: a sentence without a partner. Whole chapters may be missing on a side, but what stands
+    in another order on both sides is not found. Nothing is downloaded.
 
-    The ending of --out tells the format, as with `pellucid convert`. TSV has columns for the score and the places: the
-    line in a text, the number of the text in a document. The score is the evidence of the words, for each word, as a
-    natural logarithm: 0 is chance, and 0.2 to 0.5 is usual. Two books that fit no better than one of them backwards
-    are refused.
+    The ending of --out tells the format, as with `pellucid convert`. TSV has columns for the score
+    and the places: the line in a text, the number of the text in a document. The score is the
+    evidence of the words, for each word, as a natural logarithm: 0 is chance, and 0.2 to 0.5 is
+    usual. Two books that fit no better than one of them backwards are refused.
     """
     from pellucid.workflows.align.passes import align_books
 

@@ -70,21 +70,26 @@ def must_exchange_files(inputs: list[str], outputs: list[str], sides: "Sides") -
     borne = [language_of_file(name) for name in outputs]
 
     def fits(languages: list[str | None]) -> bool:
-        return all(
-            language is None or name is None or may_match(language, name)
-            for language, name in zip(languages, borne, strict=True)
-        )
+        for language, name in zip(languages, borne, strict=True):
+            if language is not None and name is not None and not may_match(language, name):
+                return False
+        return True
 
     if fits(held) or fits(held[::-1]):
         return not fits(held)
-    texts = " and ".join(describe_language(language) if language else "a language without a name" for language in held)
-    names = " and ".join(
-        f"{name} is {describe_language(language)} by its name" if language else f"{name} names no language"
-        for name, language in zip(outputs, borne, strict=True)
-    )
+
+    texts = [describe_language(language) if language else "a language without a name" for language in held]
+    names = []
+    for name, language in zip(outputs, borne, strict=True):
+        if language:
+            names.append(f"{name} is {describe_language(language)} by its name")
+        else:
+            names.append(f"{name} names no language")
+
+    gives = "gives" if len(inputs) == 1 else "give"
     raise ValueError(
-        f"{names}, but {' and '.join(inputs)} {'gives' if len(inputs) == 1 else 'give'} {texts}; name the files after "
-        "the languages that go into them"
+        f"{' and '.join(names)}, but {' and '.join(inputs)} {gives} {' and '.join(texts)}; name the files after the "
+        "languages that go into them"
     )
 
 
@@ -121,6 +126,7 @@ def open_compressed(name: str) -> Iterator[Write]:
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()  # what could not be written is told before the pairs are called kept
         return
+
     with atomic_file(name) as write:
         begin = _COMPRESSORS.get(Path(name).suffix.lower())
         if begin is None:

@@ -1,7 +1,8 @@
 """Proposes a glossary: terms of a parallel text that are translated consistently, and terms that are not.
 
-Words are linked by IBM model 1, learned on the text itself. A term and its translation are stretches of words with
-links between them and none to other words, as in phrase-based translation (Koehn, Och and Marcu 2003, section 4).
+Words are linked by IBM model 1, learned on the text itself. A term and its translation are
+stretches of words with links between them and none to other words, as in phrase-based translation
+(Koehn, Och and Marcu 2003, section 4).
 """
 
 import re
@@ -104,10 +105,10 @@ def propose_glossary(
 ) -> Glossary:
     """Propose a glossary of a parallel text, given as rows of place, source and target.
 
-    A term occurs at least `least_count` times. It is consistent if one translation, in all its forms, has a share of at
-    least `least_consistency`; it is inconsistent if two translations and more occur `least_count` times. `most` bounds
-    the number of terms of each kind. Raises ValueError for a text of fewer than 20 pairs, from which no links can be
-    learned.
+    A term occurs at least `least_count` times. It is consistent if one translation, in all its
+    forms, has a share of at least `least_consistency`; it is inconsistent if two translations and
+    more occur `least_count` times. `most` bounds the number of terms of each kind. Raises
+    ValueError for a text of fewer than 20 pairs, from which no links can be learned.
     """
     places: list[int] = []
     sources: list[list[str]] = []
@@ -213,8 +214,8 @@ def list_term_spans(
 ) -> Iterator[tuple[Span, Span]]:
     """Yield the stretches of a pair that translate each other and may be terms, each as two spans of words.
 
-    All links of a stretch lead into the other, its first and last words are linked and not common ones, and none of its
-    words is a punctuation mark.
+    All links of a stretch lead into the other, its first and last words are linked and not common
+    ones, and none of its words is a punctuation mark.
     """
     to_target = dict(links)
     to_source = {j: i for i, j in links}
@@ -306,8 +307,8 @@ def _choose_terms(
 def _measure_c_values(counts: dict[str, int]) -> dict[str, float]:
     """Return the C-value of each term (Frantzi, Ananiadou and Mima 2000, section 2.2.3).
 
-    A long term counts more than a short one, and what nearly always stands inside of longer terms counts little. As
-    terms of one word are terms here, too, one is added to the number of words.
+    A long term counts more than a short one, and what nearly always stands inside of longer terms
+    counts little. As terms of one word are terms here, too, one is added to the number of words.
 
     >>> values = _measure_c_values({"power supply": 5, "supply": 6, "power supply unit": 5})
     >>> {term: round(value, 2) for term, value in values.items()}
@@ -332,10 +333,12 @@ def _measure_c_values(counts: dict[str, int]) -> dict[str, float]:
 def _measure_burstiness(count: int, blocks: int, all_blocks: int) -> float:
     """Return in how many times fewer blocks a term stands than a word would that is spread at random.
 
-    Common words stand everywhere, the terms of a subject where it is treated (Church and Gale 1995).
+    Common words stand everywhere, the terms of a subject where it is treated (Church and Gale
+    1995).
 
     >>> _measure_burstiness(1, 1, 100), round(_measure_burstiness(50, 10, 100), 2)
     (1.0, 3.95)
+
     """
     expected = all_blocks * (1 - (1 - 1 / all_blocks) ** count)
     return max(1.0, round(expected / blocks, 9))
@@ -369,6 +372,7 @@ def are_forms_of_one(first: str, second: str) -> bool:
     (True, True)
     >>> are_forms_of_one("parte", "parque"), are_forms_of_one("gato", "gato negro")
     (False, False)
+
     """
     words, others = first.lower().split(), second.lower().split()
     if len(words) != len(others):
