@@ -14,13 +14,15 @@ SWITCH = ".without [role=switch]"
 
 def list_stops(trace: Trace, telling: Telling) -> dict[int, Without | Silence | Hide]:
     """What each stop with a switch leaves out."""
+    word = trace.source.words[telling.piece]
+    assert word is not None
     return {
         4: Without("positions"),
         7: Without("scaling"),
         8: Without("mask"),
         10: Silence(telling.encoder.section, telling.encoder.head),
         11: Without("residual"),
-        12: Hide(trace.source.words[telling.piece]),
+        12: Hide(word),
     }
 
 

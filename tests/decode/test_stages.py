@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -210,7 +211,7 @@ def test_a_call_is_given_only_the_stages_that_it_asks_for():
     vocabularies = small_tokenizer().source_vocabulary, small_tokenizer().target_vocabulary
     translator = Translator(random_model(3, *vocabularies), small_tokenizer())
 
-    def names(text: str, config: SearchConfig = CONFIG, terms: Terms | None = None, **asked: str) -> list[str]:
+    def names(text: str, config: SearchConfig = CONFIG, terms: Terms | None = None, **asked: Any) -> list[str]:
         line = look_for_markup(Line(text, 1, **asked), translator.reader, config, terms)
         return [type(stage).__name__ for stage in translator.stages_for([line], config, terms)]
 

@@ -96,6 +96,7 @@ def test_the_terms_sum_to_what_the_model_computed(name: str, pieces: bool):
             assert sum(term.share for term in row_sum.terms) == pytest.approx(1.0)
             assert row_sum.norm <= sum(term.norm for term in row_sum.terms) + 1e-12
             for term in row_sum.terms:
+                assert term.value is not None
                 assert term.norm == pytest.approx(term.weight * term.value)
 
 

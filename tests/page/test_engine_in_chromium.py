@@ -99,7 +99,9 @@ def test_switches_of_the_story_run_the_model_without_what_a_stop_explains(page: 
     # Of the switches one of each kind: the numbers of all are compared in Node, and all are used with a server.
     telling = choose_telling(trace)
     silence = Silence(telling.encoder.section, telling.encoder.head)
-    stops = {8: Without("mask"), 10: silence, 12: Hide(trace.source.words[telling.piece])}
+    word = trace.source.words[telling.piece]
+    assert word is not None
+    stops = {8: Without("mask"), 10: silence, 12: Hide(word)}
     translate(page, SENTENCE)
     page.tab.evaluate("location.hash = 'v=map&n=1'")
     for stop, edit in stops.items():

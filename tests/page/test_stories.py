@@ -107,7 +107,7 @@ def test_every_number_of_a_text_says_where_it_stands(kind, script, tmp_path):
         for number, spot in zip(stop["numbers"], stop["spots"], strict=True):
             name, index = spot["name"], tuple(spot["index"])
             if name in trace.names and len(index) == trace[name].values.ndim:
-                assert are_close([number], [trace[name].values[index]]), spot
+                assert are_close([number], [float(trace[name].values[index])]), spot
             elif name not in trace.names:
                 assert name in parts_of_views | {row["name"] for row in trace.manifest()["parameters"]}
 
