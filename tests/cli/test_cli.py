@@ -18,6 +18,7 @@ COMMANDS = [
     "plan",
     "align",
     "check",
+    "terms",
     "convert",
     "prepare",
     "train",

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from pellucid.model import ModelConfig, Transformer
+from pellucid.model.positions import POSITIONS
 
 NORMS, ACTIVATIONS, TIES = ("pre", "post", "rms"), ("relu", "gelu", "swiglu"), ("all", "decoder", "none")
-POSITIONS = ("sinusoidal", "learned", "rotary", "none")
 EVERY_PAIR = [  # each value of each option with each value of each other option
     {"norm": NORMS[n], "positions": positions, "activation": ACTIVATIONS[(n + p) % 3], "tie": TIES[(n + 2 * p) % 3]}
     for p, positions in enumerate(POSITIONS)

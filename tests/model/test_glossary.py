@@ -38,7 +38,7 @@ def test_the_legend_explains_each_letter_and_no_other():
 def test_every_row_is_made_from_rows_above_it_or_from_the_input(options):
     above: set[str] = set()
     for row in glossary(small_config(**options)):
-        from_the_input = row.name.endswith((".embedding", ".positions", ".allowed"))
+        from_the_input = row.name.endswith((".embedding", ".positions", ".allowed", ".position_bias"))
         assert bool(parents(row, above)) != from_the_input, row
         dotted = re.findall(r"(?:encoder|decoder)\.\w+(?:\.\w+)*", row.of)
         assert above.issuperset(dotted), row

@@ -61,7 +61,7 @@ function scrollTo(root: HTMLElement, elements: HTMLElement[]): void {
 /** Measures how much of the window a story at its lower edge covers; 0 where it stands beside the picture. */
 function measureStoryBelow(root: HTMLElement): number {
   const story = root.querySelector<HTMLElement>(".story");
-  if (!story || getComputedStyle(story).position !== "sticky") return 0;
+  if (!story || !["sticky", "fixed"].includes(getComputedStyle(story).position)) return 0;
   return story.offsetWidth > 0.9 * root.clientWidth ? story.offsetHeight : 0;
 }
 

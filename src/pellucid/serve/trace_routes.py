@@ -294,8 +294,9 @@ def _compressed_response(
 ) -> Response:
     """Return data, compressed where the client takes that."""
     sent = {"Vary": "Accept-Encoding", **(headers or {})}
-    codings = [coding.split(";")[0].strip() for coding in request.headers.get("accept-encoding", "").split(",")]
-    if "gzip" not in codings:
+    codings = request.headers.get("accept-encoding", "").lower().replace(" ", "").split(",")
+    # What has a weight of 0 is refused (RFC 9110, section 12.4.2).
+    if not any(re.fullmatch(r"gzip(;q=(1|0\.0*[1-9]).*)?", coding) for coding in codings):
         return Response(data, media_type=kind, headers=sent)
     compressed = gzip.compress(data, compresslevel=6, mtime=0)
     return Response(compressed, media_type=kind, headers={**sent, "Content-Encoding": "gzip"})
