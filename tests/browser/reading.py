@@ -86,10 +86,10 @@ class Page:
         """Every canvas as a data URL."""
         return self.tab.evaluate("() => [...document.querySelectorAll('canvas')].map(each => each.toDataURL())")
 
-    def sheet(self, label: str | None = None) -> "Sheet":
-        """The matrix with this label, or the first one."""
+    def sheet(self, label: str | None = None, number: int = 0) -> "Sheet":
+        """The matrix with this label, or any; where there are several, the one with this number, -1 for the last."""
         has_label = f':has(.sheet-label:text-is("{label}"))' if label else ""
-        return Sheet(self.tab, self.tab.locator(f"figure.sheet{has_label}").first)
+        return Sheet(self.tab, self.tab.locator(f"figure.sheet{has_label}").nth(number))
 
 
 class Sheet:

@@ -58,7 +58,9 @@ def test_a_file_of_maps_hatches_what_it_does_not_hold(page: Page, browser, trace
         file_page.open(v="head", a=CROSS, h=1).settle()
         missing = file_page.tab.locator(".sheet.missing").all_inner_texts()
         assert len(missing) >= 4
-        assert all("not captured" in text for text in missing)
+        # Weights of the model were captured in no trace; a page that a server gives fetches them.
+        reasons = ("not captured", "are not in this file")
+        assert [text for text in missing if not any(reason in text for reason in reasons)] == []
         values = trace[f"{CROSS}.pattern"].values[1]
         sheet = file_page.sheet("pattern")
         names = [trace.inputs.pieces[3], trace.source.pieces[2]]
