@@ -1,5 +1,6 @@
 """A glossary that a text proposes: what is planted is found, and what is translated in two ways is said so."""
 
+import gzip
 import json
 import random
 
@@ -93,11 +94,8 @@ def test_a_stretch_whose_links_lead_out_of_its_translation_is_no_term():
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "tbx"])
 def test_the_command_writes_a_glossary_that_terms_reads(tmp_path, ending):
-    source, target, out = tmp_path / "a.en", tmp_path / "a.es", tmp_path / f"glossary.{ending}"
-    pairs = make_pairs(200)
-    source.write_text("".join(f"{pair[0]}\n" for pair in pairs), encoding="utf-8")
-    target.write_text("".join(f"{pair[1]}\n" for pair in pairs), encoding="utf-8")
-    result = CliRunner().invoke(app, ["terms", str(source), str(target), "--out", str(out), "--json"])
+    out = tmp_path / f"glossary.{ending}"
+    result = CliRunner().invoke(app, ["terms", *write_books(tmp_path), "--out", str(out), "--json"])
     assert result.exit_code == 0, result.output
     terms = Terms.read(out, "en", "es")
     assert terms.targets("buffer stop") == ("tope final",)
@@ -106,6 +104,30 @@ def test_the_command_writes_a_glossary_that_terms_reads(tmp_path, ending):
     assert {"source", "count", "translations", "consistency"} == set(objects[0])
     if ending == "tsv":
         assert "# quickly: " in out.read_text(encoding="utf-8")
+
+
+def write_books(folder, source="a.en", target="a.es"):
+    """Write the sides of made-up pairs; return their paths."""
+    pairs = make_pairs(200)
+    for name, side in ((source, 0), (target, 1)):
+        (folder / name).write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+    return str(folder / source), str(folder / target)
+
+
+def test_a_compressed_glossary_is_compressed(tmp_path):
+    out = tmp_path / "glossary.tsv.gz"
+    assert CliRunner().invoke(app, ["terms", *write_books(tmp_path), "--out", str(out)]).exit_code == 0
+    assert b"\nbuffer stop\ttope final\t" in gzip.decompress(out.read_bytes())
+    assert Terms.read(out).targets("buffer stop") == ("tope final",)
+
+
+def test_a_term_base_without_languages_is_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("pellucid.workflows.term_extraction.propose_glossary", None)
+    books = write_books(tmp_path, "source", "target")
+    result = CliRunner().invoke(app, ["terms", *books, "--out", str(tmp_path / "glossary.tbx")])
+    assert result.exit_code == 2
+    assert "add --from and --to" in result.output
+    assert not (tmp_path / "glossary.tbx").exists()
 
 
 def test_another_ending_is_refused_before_anything_is_read(tmp_path):

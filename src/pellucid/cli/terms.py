@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,8 @@ from pellucid.cli.options import (
     file_option,
     option,
 )
-from pellucid.store.atomic import atomic_file, require_writable
+from pellucid.cli.pair_output import find_output_format, open_compressed
+from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     from pellucid.data.formats import PairFormat
@@ -85,12 +87,17 @@ def run_terms(
     sides = Sides(source_language, target_language)
     skipped = SkippedPairs()
     rows = show_progress(read_rows(source, target, sides, skipped), to_file=out is not None)
-    glossary = propose_glossary(rows, least, consistency, most)
+    # The languages of a file are known once its first pair was read: before the work.
+    first = list(islice(rows, 1))
+    named = _name_sides(sides, source, target)
+    if out is not None:
+        find_output_format(out, named, source)
+    glossary = propose_glossary(chain(first, rows), least, consistency, most)
     if skipped:
         typer.echo(f"{source}: {skipped}", err=True)
 
     if out is not None and output is not None:
-        _write_glossary(out, output, glossary, _name_sides(sides, source, target), place)
+        _write_glossary(out, output, glossary, named, place)
     if out is None or json:
         terms = [*glossary.consistent, *glossary.inconsistent]
         objects = [asdict(term) | {"consistency": term.consistency} for term in terms]
@@ -113,16 +120,17 @@ def _name_sides(sides: "Sides", source: str, target: str | None) -> "Sides":
 
 def _write_glossary(path: str, output: "PairFormat", glossary: "Glossary", sides: "Sides", place: str) -> None:
     """Write a glossary in the format of the file's ending; of TSV, terms with several translations are comments."""
-    if output.encode is None or "tsv" in output.endings:
-        with atomic_file(path) as write:
+    unfit: list[Unit] = []
+    with open_compressed(path) as write:
+        if output.encode is None or "tsv" in output.endings:
             for line in _list_lines(glossary, place):
                 write(f"{line}\n".encode())
-        return
-    if output.needs_languages and sides.languages is None:
-        raise ValueError(f"{path} must name both languages; say them: --from en --to es")
-    with atomic_file(path) as write:
-        for content in output.encode(_list_units(glossary), sides, lambda unit, reason: None):
-            write(content)
+        else:
+            for content in output.encode(_list_units(glossary), sides, lambda unit, _: unfit.append(unit)):
+                write(content)
+
+    if unfit:
+        typer.echo(f"left out, as {path} cannot hold their characters: {len(unfit):,} terms", err=True)
 
 
 def _list_units(glossary: "Glossary") -> Iterator["Unit"]:

@@ -15,10 +15,9 @@ from math import ceil, log2
 import numpy as np
 
 from pellucid.data.text.line_splitting import UNSPACED
-from pellucid.workflows.check.links import Floats, Ints, LinkModel, WordIds, WordStems
+from pellucid.workflows.check.links import MOST_WORDS, Floats, Ints, LinkModel, WordStems
 
 MOST_TERM_WORDS = 4  # words of a term, on either side
-_MOST_SENTENCE_WORDS = 40  # words of a sentence that are linked, as many as `LinkModel` is made for
 # A word, hyphens and apostrophes inside it included, or one sign; in scripts without spaces, one character.
 _WORD = re.compile(rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)+(?:[-'’](?:(?!{UNSPACED.pattern})\w)+)*|[^\w\s]")
 _LEAST_SHARE = 0.2  # of a link in what its words have with all others; below it a word has no partner
@@ -94,7 +93,7 @@ def split_term_words(text: str) -> list[str]:
     >>> split_term_words("The well-known user's guide, 犬!")
     ['The', 'well-known', "user's", 'guide', ',', '犬', '!']
     """
-    return _WORD.findall(text)[:_MOST_SENTENCE_WORDS]
+    return _WORD.findall(text)[:MOST_WORDS]
 
 
 def propose_glossary(
@@ -153,7 +152,7 @@ def link_pairs(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]
     target_ids = stems.encode_words(list(map(_lower_words, targets)))
     every = np.arange(len(sources))
     model = LinkModel(source_ids, target_ids, every, every)
-    for chunk, links in model.link_chunks(source_ids, target_ids, every, every):
+    for _, links in model.link_chunks(source_ids, target_ids, every, every):
         source, target = (
             links.source_ids[links.source_position],
             links.target_ids[links.target_position],
@@ -170,8 +169,8 @@ def link_pairs(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]
         yield from _split_by_pair(
             links.source_position[best],
             links.target_position[best],
-            WordIds.select(source_ids, every[chunk])[2],
-            WordIds.select(target_ids, every[chunk])[2],
+            np.cumsum(links.source_lengths) - links.source_lengths,
+            np.cumsum(links.target_lengths) - links.target_lengths,
         )
 
 

@@ -4,10 +4,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pellucid.data.formats.units import Sides, Skip, Unit, choose_sides, find_language
-from pellucid.data.formats.xml import escape_xml, local_name, make_unit, parse_units, without_unfit_for_xml
+from pellucid.data.formats.units import Sides, Skip, Unit, choose_sides, find_two_languages
+from pellucid.data.formats.xml import (
+    XML_LANGUAGE,
+    escape_xml,
+    local_name,
+    make_unit,
+    parse_units,
+    without_unfit_for_xml,
+)
 
-_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _ROOTS = ("tbx", "martif")  # of 2019, and of 2008
 _ENTRIES = ("conceptEntry", "termEntry")
 _LANGUAGE_SECTIONS = ("langSec", "langSet")
@@ -35,11 +41,8 @@ def read_tbx(path: str, sides: Sides) -> Iterator[Unit]:
             continue
         line = entry.sourceline
         sections = _list_sections(entry)
-        names = [language for language, _ in sections]
-        target_index = find_language(sides.target, names)
-        # "en" to "en-GB": the section of the target is not the one of the source, too.
-        others = [name if i != target_index else "" for i, name in enumerate(names)]
-        source_index = find_language(sides.source, others)
+        languages = tuple(language for language, _ in sections)
+        source_index, target_index = find_two_languages(languages, sides.source, sides.target)
         if source_index is None or target_index is None:
             number += 1
             missing = sides.source if source_index is None else sides.target
@@ -60,7 +63,7 @@ def _list_languages(path: str) -> tuple[list[str], str]:
     languages: dict[str, None] = {}
     own_language = ""
     for event, element in parse_units(path, _ROOTS, _ENTRIES):
-        own_language = own_language or element.getroottree().getroot().get(_LANGUAGE, "")
+        own_language = own_language or element.getroottree().getroot().get(XML_LANGUAGE, "")
         if event == "end":
             for language, _ in _list_sections(element):
                 languages[language] = None
@@ -70,7 +73,11 @@ def _list_languages(path: str) -> tuple[list[str], str]:
 
 def _list_sections(entry: Any) -> list[tuple[str, Any]]:
     """Return the sections of an entry, each with its language."""
-    return [((child.get(_LANGUAGE) or "").strip(), child) for child in entry if local_name(child) in _LANGUAGE_SECTIONS]
+    sections = []
+    for child in entry:
+        if local_name(child) in _LANGUAGE_SECTIONS:
+            sections.append(((child.get(XML_LANGUAGE) or "").strip(), child))
+    return sections
 
 
 def _list_terms(section: Any) -> Iterator[tuple[str, bool]]:

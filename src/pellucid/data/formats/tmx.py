@@ -1,16 +1,20 @@
 """Reads and writes translation memories (TMX 1.1 to 1.4): a unit has variants, one for each of its languages."""
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pellucid.data.formats.inline_codes import read_inline_text
-from pellucid.data.formats.units import Sides, Skip, Unit, choose_sides, find_language
+from pellucid.data.formats.units import Sides, Skip, Unit, choose_sides, find_two_languages
 from pellucid.data.formats.xliff_states import TRADOS, SegmentState
-from pellucid.data.formats.xml import escape_xml, local_name, make_unit, parse_units, without_unfit_for_xml
-
-_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+from pellucid.data.formats.xml import (
+    XML_LANGUAGE,
+    escape_xml,
+    local_name,
+    make_unit,
+    parse_units,
+    without_unfit_for_xml,
+)
 
 
 def read_tmx(path: str, sides: Sides) -> Iterator[Unit]:
@@ -33,7 +37,7 @@ def read_tmx(path: str, sides: Sides) -> Iterator[Unit]:
         variants = [child for child in element if local_name(child) == "tuv"]
         languages = [_variant_language(variant) for variant in variants]
         all_languages |= dict.fromkeys(languages)
-        source, target = _choose_variants(tuple(languages), sides.source, sides.target)
+        source, target = find_two_languages(tuple(languages), sides.source, sides.target)
         if source is None or target is None:
             missing = sides.source if source is None else sides.target
             yield Unit(number, line=line, problem=f"no {missing}")
@@ -50,15 +54,6 @@ def read_tmx(path: str, sides: Sides) -> Iterator[Unit]:
     if all_languages and not kept:
         names = ", ".join(all_languages)
         raise ValueError(f"{path} has no unit in both {sides.source} and {sides.target}; its languages are {names}")
-
-
-@lru_cache(maxsize=1000)  # a file has few combinations of languages, and comparing tags took half of the time
-def _choose_variants(languages: tuple[str, ...], source: str, target: str) -> tuple[int | None, int | None]:
-    """Return the indices of the variants in two wished languages, None for one that is missing."""
-    target_index = find_language(target, languages)
-    # "en" to "en-GB": the variant of the target is not one of the source, too.
-    others = [language if i != target_index else "" for i, language in enumerate(languages)]
-    return find_language(source, others), target_index
 
 
 def _list_languages(path: str) -> tuple[list[str], str]:
@@ -80,7 +75,7 @@ def _list_languages(path: str) -> tuple[list[str], str]:
 
 
 def _variant_language(variant: Any) -> str:
-    return (variant.get(_LANGUAGE) or variant.get("lang") or "").strip()  # `lang` before TMX 1.4
+    return (variant.get(XML_LANGUAGE) or variant.get("lang") or "").strip()  # `lang` before TMX 1.4
 
 
 def _variant_text(variant: Any) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -127,6 +128,15 @@ def find_language(wish: str, tags: Sequence[str]) -> int | None:
     """Return the index of the tag that matches a wished language best, an equal one before a regional form."""
     exact = (i for i, tag in enumerate(tags) if matches_language(wish, tag) and matches_language(tag, wish))
     return next(exact, next((i for i, tag in enumerate(tags) if matches_language(wish, tag)), None))
+
+
+@lru_cache(maxsize=1000)  # a file has few combinations of languages, and comparing tags took half of the time
+def find_two_languages(tags: tuple[str, ...], source: str, target: str) -> tuple[int | None, int | None]:
+    """Return the indices of the tags that match two wished languages best, None for one that is missing."""
+    target_index = find_language(target, tags)
+    # "en" to "en-GB": the tag of the target is not the one of the source, too.
+    others = [tag if i != target_index else "" for i, tag in enumerate(tags)]
+    return find_language(source, others), target_index
 
 
 def is_code(text: str) -> bool:

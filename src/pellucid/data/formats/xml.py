@@ -8,6 +8,9 @@ from pellucid.data.formats.units import Skip, Unit
 from pellucid.data.formats.xml_characters import FORBIDDEN, CharacterFilter, EncodingCheck, find_bad_character
 from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed
 
+XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+"""The attribute `xml:lang`, as lxml names it."""
+
 # The most bytes of XML up to the end of the next unit, so that a file without units cannot fill the memory.
 LARGEST_UNIT = 16 * 2**20
 
