@@ -1,12 +1,13 @@
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pellucid.interpret.trace.session import perform_act
-from pellucid.serve.service import TraceStore
+from pellucid.serve.service import MODELS_OF_TRACES, TraceStore
 from pellucid.serve.settings import Limits
 from tests.serve.servers import client, small_model
 from tests.tolerances import approx_log_prob
@@ -262,8 +263,8 @@ def test_traces_requested_at_once_are_not_mixed_up(server):
 class FakeTrace:
     """The parts of a trace that the store needs."""
 
-    def __init__(self, name: str, size: int = 10):
-        self.name, self.size = name, size
+    def __init__(self, name: str, size: int = 10, bundle: object = None):
+        self.name, self.size, self.origin = name, size, SimpleNamespace(bundle=bundle)
 
     def manifest(self, checked: bool):
         return {"id": self.name, "run": {"bytes": self.size}}
@@ -359,3 +360,15 @@ def test_a_trace_stored_again_replaces_the_first():
     traces = TraceStore(Limits())
     store_all(traces, FakeTrace("a", 10), FakeTrace("a", 10))
     assert len(traces) == 1
+
+
+def test_only_traces_of_the_models_looked_at_last_are_kept():
+    """A trace holds its model, so that a server whose model is replaced each minute would hold them all."""
+    traces, models = TraceStore(Limits()), [object() for _ in range(MODELS_OF_TRACES + 1)]
+    names = "abcd"[: len(models)]
+    for name, model in zip(names, models[:-1], strict=False):
+        store_all(traces, FakeTrace(name, bundle=model))
+    assert traces.get("a")
+    store_all(traces, FakeTrace("d", bundle=models[-1]), FakeTrace("e", bundle=models[0]))
+    assert stored_names(traces, "abcde") == "acde"
+    assert len(traces) == 4

@@ -26,6 +26,7 @@ from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import Mistake, TrainingText, find_mistake
 from pellucid.serve.turns import LoopTurns
 from pellucid.serve.workers import PAIRS_STUDIED, BackgroundStudy, JobsCancelled, QueueFull, Worker
+from pellucid.store.directory import Bundle
 
 # Share of `Limits.seconds` that a request may be expected to wait when it comes: speeds are measured on what was done
 # lately, and other programs may take a part of the processor before its turn comes.
@@ -35,6 +36,7 @@ _GIVING_UP_SHARE = 0.95
 _LEAST_CLOSING_SECONDS = 0.5  # seconds that a worker's thread has to notice that nobody waits any more
 # Bounds on the texts and characters of one call; a larger request is translated alone.
 TEXTS_TOGETHER, _CHARACTERS_TOGETHER = 64, 10_000
+MODELS_OF_TRACES = 3  # models of which traces are stored, as each trace holds its whole model
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -271,7 +273,8 @@ class Service:
             raise Refusal(
                 404,
                 f"there is no trace {identity!r:.40}: traces are kept {self.limits.trace_minutes:g} minutes, the last "
-                f"{self.limits.traces} at most; ask for it again",
+                f"{self.limits.traces} at most, and of at most {MODELS_OF_TRACES} models where the model is replaced; "
+                "ask for it again",
             )
         return stored
 
@@ -467,7 +470,11 @@ class _StoredTrace:
 
 
 class TraceStore(BoundedStore[_StoredTrace]):
-    """Traces by their ids; the one not looked at for longest goes first."""
+    """Traces by their ids; the one not looked at for longest goes first.
+
+    A trace holds its whole model. Where the model on disk is replaced again and again, only traces of the three models
+    whose traces were looked at last are stored: what a server takes does not grow with the number of replacements.
+    """
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic):
         super().__init__(limits.traces, limits.trace_bytes, limits.trace_minutes, renew=True, clock=clock)
@@ -486,4 +493,18 @@ class TraceStore(BoundedStore[_StoredTrace]):
             )
         stored = _StoredTrace(trace, encoded)
         self.put(manifest["id"], stored, size)
+        self._forget_old_models()
         return stored
+
+    def _forget_old_models(self) -> None:
+        """Let the traces of all models go but of those few whose traces were looked at last."""
+        with self._lock:
+            models: list[Bundle] = []
+            for name, (stored, _, _) in reversed(list(self._entries.items())):
+                model = stored.trace.origin.bundle
+                if any(model is kept for kept in models):
+                    continue
+                if len(models) < MODELS_OF_TRACES:
+                    models.append(model)
+                else:
+                    self._remove(name)
