@@ -18,6 +18,8 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
 from pellucid.training.config import OptimConfig
 from pellucid.training.distributed import ALONE, Workers
+from pellucid.training.fused.compiler import Kernels
+from pellucid.training.fused.modules import fused_operations
 from pellucid.training.loss import loss_sum
 from pellucid.training.memory import BatchTooLarge, is_out_of_memory
 from pellucid.training.optimizer import Optimizer, limit_step_threads
@@ -63,6 +65,7 @@ def update_within_memory(
     c: OptimConfig,
     precision: str,
     workers: Workers = ALONE,
+    kernels: Kernels | None = None,
 ) -> UpdateResult:
     """Make one update (`update_weights`); batches that do not fit in memory are split in two until they do.
 
@@ -73,7 +76,7 @@ def update_within_memory(
     while True:
         try:
             return update_weights(
-                model, optimizer, batches, rate, c, precision, workers, halved, left_out
+                model, optimizer, batches, rate, c, precision, workers, kernels, halved, left_out
             )
         except BatchTooLarge as error:
             # Only its number: the error refers to the tensors of the batch, which are freed when
@@ -110,6 +113,7 @@ def update_weights(
     c: OptimConfig,
     precision: str,
     workers: Workers = ALONE,
+    kernels: Kernels | None = None,
     halved: int = 0,
     left_out: Sequence[Batch] = (),
 ) -> UpdateResult:
@@ -124,13 +128,14 @@ def update_weights(
     # Forward and backward: the sum of the losses. Each weight's `.grad` has the sum of gradients.
     device = model.output_embedding.weight.device
     threads = 1 if workers.in_lockstep else count_threads(model, batches, precision)
+
+    def loss_of_rows(rows: Batch) -> Tensor:
+        with autocast_products(precision, device):
+            return batch_loss(model, rows, c.label_smoothing, kernels)
+
     if threads > 1:
-
-        def loss_of_rows(rows: Batch) -> Tensor:
-            with autocast_products(precision, device):
-                return batch_loss(model, rows, c.label_smoothing)
-
-        loss = backward_on_threads(model, batches, threads, loss_of_rows)
+        with fused_operations(model, kernels):
+            loss = backward_on_threads(model, batches, threads, loss_of_rows)
     else:
         loss = torch.zeros((), dtype=torch.float64, device=device)
         for index, batch in enumerate(batches):
@@ -138,9 +143,9 @@ def update_weights(
             torch.manual_seed(batch.seed)
             try:
                 workers.gather_embeddings(model)
-                with autocast_products(precision, device):
-                    loss_of_batch = batch_loss(model, batch.to(device), c.label_smoothing)
-                loss_of_batch.backward()
+                with fused_operations(model, kernels):
+                    loss_of_batch = loss_of_rows(batch.to(device))
+                    loss_of_batch.backward()
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -196,7 +201,9 @@ def update_weights(
     return result
 
 
-def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
+def batch_loss(
+    model: Transformer, batch: Batch, smoothing: float, kernels: Kernels | None = None
+) -> Tensor:
     """Return the summed loss of a batch under teacher forcing.
 
     Every target token is predicted from the source and from the target tokens before it.
@@ -209,7 +216,8 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
     targets = targets[real_positions]
 
     states = model.states(batch.source, batch.target_in).flatten(0, 1)
-    return loss_sum(states.index_select(0, real_positions), weight, targets, smoothing, bias)
+    states = states.index_select(0, real_positions)
+    return loss_sum(states, weight, targets, smoothing, bias, kernels)
 
 
 def autocast_products(precision: str, device: torch.device) -> AbstractContextManager[object]:
