@@ -35,7 +35,7 @@ WAYS = ("auto", "never")
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn of a process took: seconds for a target piece, and the most memory so far in MB."""
+    """One turn of a process: its seconds for a target piece, and the most memory so far in MB."""
 
     processor: float
     wall: float

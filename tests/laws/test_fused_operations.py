@@ -183,7 +183,7 @@ def test_what_is_not_finite_stays_so(kernels, bad):
     assert not torch.isfinite(
         torch.tensor(functions.loss_in_place(kernels, logits.clone(), None, targets, 0.1, None, True))
     )
-    row = functions.normalize(kernels, logits, torch.ones(20), torch.zeros(20), 1e-5, torch.float32)[0]
+    row = functions.apply_norm(kernels, logits, torch.ones(20), torch.zeros(20), 1e-5, torch.float32)[0]
     assert row[0].isfinite().all()
     assert not row[1].isfinite().all()
 

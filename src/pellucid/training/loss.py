@@ -87,6 +87,7 @@ class _ChunkedLoss(torch.autograd.Function):
                     numbers = smoothing, bias_gradient, needs_gradient
                     loss = loss_in_place(kernels, g[: len(t)], bias, t, *numbers)
                     g[len(t) :] = 0.0
+
                 total += loss
                 if g is None or states_gradient is None or weight_gradient is None:
                     continue

@@ -25,10 +25,9 @@ from pellucid.training.memory import BatchTooLarge, is_out_of_memory
 from pellucid.training.optimizer import Optimizer, limit_step_threads
 from pellucid.training.threads import backward_on_threads
 
-# Target positions for which another thread pays off, as every batch has a cost that does not depend
-# on its length. In float32 that is half a batch of 1,024, which is rarely full. Products in
-# bfloat16 take less of an update's time: a tiny model's update of 1,024 would take a sixth longer
-# on two threads, and one of 2,048 is faster.
+# Target positions for which another thread pays off, as every batch has a cost of its own: in
+# float32 half a batch of 1,024, which is rarely full. In bfloat16 a tiny model's update of 1,024
+# would take a sixth longer on two threads, and one of 2,048 is faster.
 POSITIONS_PER_THREAD = {"float32": 400, "bfloat16": 800}
 GRADIENT_BYTES = 2**30  # bytes that the gradients of all threads may take together
 
@@ -175,8 +174,7 @@ def update_weights(
         # harm: no step follows.
         factor = (c.clip / (norm + 1e-6)).clamp(max=1.0) / tokens
         torch._foreach_mul_(gradients, factor)  # pyright: ignore[reportPrivateImportUsage]
-        # One transfer for both numbers: it is the only time that an update waits for the GPU's
-        # results.
+        # One transfer for both numbers: only here does an update wait for a GPU.
         loss_value, norm_value = torch.stack([loss, norm.double()]).tolist()
         result = UpdateResult(
             loss=loss_value / tokens,
@@ -212,12 +210,11 @@ def batch_loss(
     targets = batch.target_out.flatten()
     # Padding has no loss. nonzero() waits for the GPU, so it comes first: the GPU has nothing else
     # to do then.
-    real_positions = (targets != PAD).nonzero()[:, 0]
-    targets = targets[real_positions]
+    real = (targets != PAD).nonzero()[:, 0]
+    targets = targets[real]
 
     states = model.states(batch.source, batch.target_in).flatten(0, 1)
-    states = states.index_select(0, real_positions)
-    return loss_sum(states, weight, targets, smoothing, bias, kernels)
+    return loss_sum(states.index_select(0, real), weight, targets, smoothing, bias, kernels)
 
 
 def autocast_products(precision: str, device: torch.device) -> AbstractContextManager[object]:

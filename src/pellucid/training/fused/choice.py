@@ -11,7 +11,7 @@ from pellucid.training.fused.compiler import Kernels, NoKernels, load_kernels
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """The compiled kernels of a run, or None with a sentence that says why there are none, where that is news."""
+    """The compiled kernels of a run, or None, and a sentence that says why where that is news."""
 
     kernels: Kernels | None
     note: str | None = None
@@ -37,6 +37,7 @@ def choose_kernels(
             None,
             f"operations are not fused: for {model.positions} positions none are written",
         )
+
     try:
         return KernelChoice(load_kernels())
     except NoKernels as reason:

@@ -50,7 +50,7 @@ class NoKernels(Exception):
 
 @cache
 def load_kernels() -> Kernels:
-    """Return the compiled kernels: from the user's cache ($XDG_CACHE_HOME/pellucid), or compiled now.
+    """Return the kernels: from the user's cache ($XDG_CACHE_HOME/pellucid), or compiled now.
 
     Raises NoKernels where there is no C compiler, and where what it makes cannot be loaded.
     """
@@ -68,6 +68,7 @@ def load_kernels() -> Kernels:
             except OSError:  # damaged
                 path.unlink()
                 return _load(_compile_inside(folder, name, compiler))
+
     with tempfile.TemporaryDirectory(prefix="pellucid-") as folder:
         # A library that is loaded stays so when its file is gone.
         try:
@@ -77,7 +78,7 @@ def load_kernels() -> Kernels:
 
 
 def _hash_what_decides(compiler: str) -> str:
-    """Return a name for all that decides what the compiler makes: text, options, compiler, processor."""
+    """Return a name for what decides what is made: text, options, compiler and processor."""
     processor = platform.machine()
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
@@ -106,13 +107,14 @@ def _private_folders() -> Iterator[Path]:
 
 
 def _compile_inside(folder: Path, name: str, compiler: str) -> Path:
-    """Return the path of the compiled kernels in `folder`, where they are compiled if they are not there.
+    """Return the path of the kernels in `folder`, where they are compiled if they are not there.
 
     Raises NoKernels where the compiler refuses them.
     """
     path = folder / name
     if path.is_file():
         return path
+
     with tempfile.TemporaryDirectory(prefix="new-", dir=folder) as scratch:
         made = Path(scratch) / name
         said = ""
@@ -135,6 +137,7 @@ def _compile_inside(folder: Path, name: str, compiler: str) -> Path:
 def _load(path: Path) -> Kernels:
     """Load compiled kernels; raise OSError where they are none."""
     kernels = ctypes.CDLL(str(path))
+
     for name, arguments in _ARGUMENTS.items():
         try:
             getattr(kernels, name).argtypes = arguments

@@ -1,4 +1,4 @@
-"""The functions of `kernels.c` as functions of PyTorch with gradients, each beside the formula that it computes.
+"""The functions of `kernels.c` as functions of PyTorch, each with its gradient and its formula.
 
 Dropout's masks are drawn from a seed and never stored: the backward pass draws them again.
 """
@@ -35,7 +35,7 @@ def relu_dropped(
     return _ReluDropped.apply(kernels, x, bias, rate)
 
 
-def normalize(
+def apply_norm(
     kernels: Kernels,
     x: Float[Tensor, "... D"],
     weight: Float[Tensor, " D"],
@@ -43,10 +43,10 @@ def normalize(
     epsilon: float,
     dtype: torch.dtype,
 ) -> tuple[Float[Tensor, "... D"], Float[Tensor, "... D"]]:
-    """Return LayerNorm(x), or without `bias` RMSNorm(x), in `dtype`; and x, for what goes around the norm.
+    """Return LayerNorm(x), or without `bias` RMSNorm(x), in `dtype`; and x itself.
 
-    Who uses the second in the place of x saves a pass: its gradient is added where the norm's is
-    written.
+    What goes around the norm takes that second x, which saves a pass: its gradient is added where
+    the norm's is written.
     """
     return _Normalize.apply(kernels, x, weight, bias, epsilon, dtype)
 
@@ -59,7 +59,7 @@ def attend_to_itself(
     heads: int,
     rate: float,
 ) -> Float[Tensor, "B Q D"]:
-    """Return the heads' outputs side by side; queries, keys and values lie side by side in qkv + bias."""
+    """Return the heads' outputs side by side; so lie queries, keys and values in qkv + bias."""
     return _Attend.apply(kernels, qkv, None, bias, allowed, heads, rate)
 
 
@@ -72,7 +72,7 @@ def attend_across(
     heads: int,
     rate: float,
 ) -> Float[Tensor, "B Q D"]:
-    """Return the heads' outputs side by side, of queries in `q`, and keys and values that lie side by side in `kv`."""
+    """Return the heads' outputs side by side; so lie keys and values in `kv`."""
     return _Attend.apply(kernels, q, kv, bias, allowed, heads, rate)
 
 
@@ -85,11 +85,12 @@ def loss_in_place(
     bias_gradient: Float[Tensor, " V"] | None,
     needs_gradient: bool,
 ) -> float:
-    """Return the loss of logits + bias (`smoothed_cross_entropy`), and put its gradient in the place of the logits.
+    """Return `smoothed_cross_entropy(logits + bias, ...)` and write its gradient over the logits.
 
     The gradient by `bias` is added to `bias_gradient`.
     """
     loss = ctypes.c_double()
+
     failed = kernels.loss_of_rows(
         logits.data_ptr(),
         _address(bias),
@@ -123,7 +124,7 @@ def _check_memory(failed: int) -> None:
 
 
 def _draw_mask(rate: float) -> tuple[int, int, float]:
-    """Return a seed, the bound below which a hash means zero, and the factor of all other numbers."""
+    """Return a seed, the bound below which a hash means zero, and the factor of the others."""
     dropped = int(rate * 2**32)
     if dropped == 0:
         return 0, 0, 1.0
@@ -137,8 +138,10 @@ class _AddDropped(torch.autograd.Function):
     ) -> Tensor:
         x, y = x.contiguous(), y.contiguous()
         out, mask = torch.empty_like(x), _draw_mask(rate)
+
         tensors = [tensor.data_ptr() for tensor in (x, y, bias, out)]
         kernels.add_dropped(*tensors, *_rows_and_width(x), *mask, _is_bfloat16(y))
+
         ctx.kernels, ctx.mask, ctx.dtype = kernels, mask, y.dtype
         return out
 
@@ -147,6 +150,7 @@ class _AddDropped(torch.autograd.Function):
         gradient = gradients[0].contiguous()
         by_y = empty_rows(gradient.shape, ctx.dtype)
         by_bias = torch.zeros(gradient.shape[-1])
+
         tensors = [tensor.data_ptr() for tensor in (gradient, by_y, by_bias)]
         ctx.kernels.drop(*tensors, *_rows_and_width(gradient), *ctx.mask, _is_bfloat16(by_y))
         return None, gradient, by_y, by_bias, None
@@ -159,6 +163,7 @@ class _ReluDropped(torch.autograd.Function):
         out, mask = empty_rows(x.shape, x.dtype), _draw_mask(rate)
         tensors = [tensor.data_ptr() for tensor in (x, bias, out)]
         kernels.relu_dropped(*tensors, *_rows_and_width(x), *mask, _is_bfloat16(x))
+
         ctx.kernels, ctx.scale = kernels, mask[2]
         ctx.save_for_backward(out)
         return out
@@ -187,10 +192,12 @@ class _Normalize(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         x = x.contiguous()
         rows, width = _rows_and_width(x)
+
         out = empty_rows(x.shape, dtype)
         means, inverses = torch.empty(2, rows).unbind()
         tensors = [_address(tensor) for tensor in (x, weight, bias, out, means, inverses)]
         kernels.normalize(*tensors, rows, width, epsilon, _is_bfloat16(out))
+
         ctx.kernels, ctx.has_bias = kernels, bias is not None
         ctx.save_for_backward(x, weight, means, inverses)
         ctx.set_materialize_grads(False)
@@ -201,11 +208,13 @@ class _Normalize(torch.autograd.Function):
         gradient, passed = gradients
         if gradient is None:
             return None, passed, None, None, None, None
+
         x, weight, means, inverses = ctx.saved_tensors
         gradient = gradient.contiguous()
         passed = passed.contiguous() if passed is not None else None
         by_x, by_weight = torch.empty_like(x), torch.zeros_like(weight)
         by_bias = torch.zeros_like(weight) if ctx.has_bias else None
+
         read = [_address(tensor) for tensor in (gradient, passed, x, weight, means, inverses)]
         written = [_address(tensor) for tensor in (by_x, by_weight, by_bias)]
         ctx.kernels.normalize_gradient(*read, *written, *_rows_and_width(x), _is_bfloat16(gradient))
@@ -213,7 +222,7 @@ class _Normalize(torch.autograd.Function):
 
 
 class _Attend(torch.autograd.Function):
-    """Attention whose queries, keys and values are columns of one projection, `first`, or of two."""
+    """Attention whose queries, keys and values are columns of one projection, or of two."""
 
     @staticmethod
     def forward(
@@ -230,6 +239,7 @@ class _Attend(torch.autograd.Function):
         second = second.contiguous() if second is not None else None
         allowed = allowed.contiguous() if allowed is not None else None
         width = len(bias) // 3
+
         sizes = _measure_attention(first, second, allowed, heads, width)
         batch, queries, keys = (
             first.shape[0],
@@ -250,6 +260,7 @@ class _Attend(torch.autograd.Function):
             _is_bfloat16(first),
         )
         _check_memory(failed)
+
         ctx.kernels, ctx.mask, ctx.sizes = kernels, mask, sizes
         ctx.save_for_backward(first, second, bias, patterns)
         return out
@@ -260,6 +271,7 @@ class _Attend(torch.autograd.Function):
         width = len(bias) // 3
         by_first, by_bias = empty_rows(first.shape, first.dtype), torch.zeros_like(bias)
         by_second = empty_rows(second.shape, second.dtype) if second is not None else None
+
         failed = ctx.kernels.attend_gradient(
             gradient.data_ptr(),
             *_find_thirds(first, second, width),
@@ -281,6 +293,7 @@ def _measure_attention(
     """Return the `attention_sizes` of kernels.c."""
     batch, queries, query_row = first.shape
     _, keys, key_row = (first if second is None else second).shape
+
     # The steps of a mask are zero where one row, or one sentence, stands for all.
     allowed_batch = allowed_row = 0
     if allowed is not None:
@@ -297,6 +310,7 @@ def _measure_attention(
 def _find_thirds(first: Tensor, second: Tensor | None, width: int) -> tuple[int, int, int]:
     """Return the addresses of the first number that belongs to queries, to keys and to values."""
     step = width * first.element_size()
+
     if second is None:
         start = first.data_ptr()
         return start, start + step, start + 2 * step

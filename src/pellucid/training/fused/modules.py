@@ -1,4 +1,4 @@
-"""Runs the layers of a model with fused operations while a block lasts; the model itself stays as it is written."""
+"""Runs the layers of a model with fused operations for a while; the model stays as it is written."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ Sublayer = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 @contextmanager
 def fused_operations(model: Transformer, kernels: Kernels | None) -> Iterator[None]:
-    """Let training run the layers of `model` with fused operations until the block ends; without kernels, as they are.
+    """Run the layers of `model` with fused operations until the block ends; without kernels, as ever.
 
     Same weights, same formulas (model/layers.py): the gradients are the same but for rounding, and
     the masks of dropout are others.
@@ -34,6 +34,7 @@ def fused_operations(model: Transformer, kernels: Kernels | None) -> Iterator[No
         for module in (*model.encoder, model.encoder_norm, *model.decoder, model.decoder_norm):
             if (forward := layers.forward_of(module)) is not None:
                 replaced[module] = forward
+
     for module, forward in replaced.items():
         module.forward = forward
     try:
@@ -44,13 +45,13 @@ def fused_operations(model: Transformer, kernels: Kernels | None) -> Iterator[No
 
 
 class _FusedLayers:
-    """The layers of model/layers.py and model/attention.py again, each pass over memory fused with its neighbours."""
+    """The layers of model/layers.py and model/attention.py, with passes over memory fused."""
 
     def __init__(self, kernels: Kernels):
         self.kernels = kernels
 
     def forward_of(self, module: nn.Module) -> Callable[..., Tensor] | None:
-        """Return what runs in the place of a module's forward; None for one that is nothing but its input."""
+        """Return what runs in the place of a module's forward; None for one that does nothing."""
         if isinstance(module, EncoderLayer):
             return lambda x, allowed, *_: self.encode(module, x, allowed)
         if isinstance(module, DecoderLayer):
@@ -95,6 +96,7 @@ class _FusedLayers:
         if residual.norm_first:
             normed, x = self.normalize(residual.norm, x, product_type())
             return functions.add_dropped(self.kernels, x, *sublayer(normed), rate)
+
         # The next residual adds to this norm, so it keeps all its digits.
         total = functions.add_dropped(self.kernels, x, *sublayer(x), rate)
         return self.normalize(residual.norm, total, torch.float32)[0]
@@ -102,7 +104,7 @@ class _FusedLayers:
     def normalize(self, norm: Any, x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         # An RMSNorm has no bias.
         bias = getattr(norm, "bias", None)
-        return functions.normalize(self.kernels, x, norm.weight, bias, EPSILON, dtype)
+        return functions.apply_norm(self.kernels, x, norm.weight, bias, EPSILON, dtype)
 
     def attend_to_itself(
         self, a: SelfAttention, x: Tensor, allowed: Tensor | None
@@ -118,6 +120,7 @@ class _FusedLayers:
     ) -> tuple[Tensor, Tensor]:
         third = a.heads * a.width
         q_weight, kv_weight = a.qkv.weight.split([third, 2 * third])
+
         q, kv = multiply(x, q_weight), multiply(memory, kv_weight)
         heads = functions.attend_across(
             self.kernels, q, kv, a.qkv.bias, allowed, a.heads, a.dropout.rate
@@ -126,6 +129,7 @@ class _FusedLayers:
 
     def feed_forward(self, f: FeedForward, x: Tensor) -> tuple[Tensor, Tensor]:
         inner = multiply(x, f.inner.weight)
+
         if f.activation is F.relu:
             active = functions.relu_dropped(self.kernels, inner, f.inner.bias, f.dropout.rate)
         else:

@@ -1,4 +1,4 @@
-"""Products of matrices whose numbers of rows are rounded up where they are bfloat16, so that few shapes of them occur.
+"""Products of matrices in bfloat16 with rounded numbers of rows, so that few shapes of them occur.
 
 For each new shape of a product in bfloat16 oneDNN writes machine code, which takes ten times as
 long as a product of a small model (benchmarks/results/train-levers.md). No two batches have the
@@ -16,7 +16,7 @@ _LEAST_STEP = 64
 
 
 def round_rows(rows: int) -> int:
-    """Return a number of rows that is no smaller and one of few; from 512 on at most an eighth larger.
+    """Return a number that is no smaller and one of few; from 512 on it is at most an eighth larger.
 
     >>> [round_rows(rows) for rows in (1, 900, 1000, 1025, 4000)]
     [64, 960, 1024, 1152, 4096]
@@ -27,7 +27,7 @@ def round_rows(rows: int) -> int:
 
 
 def empty_rows(shape: torch.Size, dtype: torch.dtype) -> Tensor:
-    """Return an uninitialised tensor; in bfloat16 with rows of zeros behind it, up to a rounded number."""
+    """Return an uninitialised tensor; in bfloat16 with zeros behind it, up to a rounded number of rows."""
     if dtype != torch.bfloat16:
         return torch.empty(shape, dtype=dtype)
     rows, width = shape[:-1].numel(), shape[-1]
@@ -37,12 +37,16 @@ def empty_rows(shape: torch.Size, dtype: torch.dtype) -> Tensor:
 
 
 def with_rounded_rows(x: Float[Tensor, "... D"]) -> Float[Tensor, "rounded D"]:
-    """Return `x` as a matrix; in bfloat16 with rows of zeros up to a rounded number, copied unless they are there."""
+    """Return `x` as a matrix; in bfloat16 with rows of zeros up to a rounded number.
+
+    It is copied unless `empty_rows` has put the zeros behind it.
+    """
     rows, width = x.shape[:-1].numel(), x.shape[-1]
     if x.dtype != torch.bfloat16:
         return x.reshape(rows, width)
     if getattr(x, "_pellucid_zeros_behind", False):
         return x.as_strided((round_rows(rows), width), (width, 1))
+
     memory = torch.empty(round_rows(rows), width, dtype=x.dtype)
     memory[:rows].copy_(x.reshape(rows, width))
     memory[rows:].zero_()
@@ -50,7 +54,7 @@ def with_rounded_rows(x: Float[Tensor, "... D"]) -> Float[Tensor, "rounded D"]:
 
 
 def multiply(x: Float[Tensor, "... D"], weight: Float[Tensor, "F D"]) -> Float[Tensor, "... F"]:
-    """Return x weight^T; under autocast in its type. Its gradient by `weight` is one product as well."""
+    """Return x weight^T, computed in the type of autocast, if that is on."""
     return _Product.apply(x, weight, product_type())
 
 
@@ -73,6 +77,7 @@ class _Product(torch.autograd.Function):
             # A tensor keeps its marks where its type is the right one already.
             rows = with_rounded_rows(x.to(dtype))
             out = F.linear(rows, w)
+
         ctx.save_for_backward(rows, w)
         ctx.x_shape, ctx.x_dtype = x.shape, x.dtype
         return out[: x.shape[:-1].numel()].view(*x.shape[:-1], len(weight))
@@ -80,6 +85,7 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         rows, w = ctx.saved_tensors
+
         g = with_rounded_rows(gradients[0])
         by_x = (g @ w)[: ctx.x_shape[:-1].numel()].view(ctx.x_shape)
         by_weight = (g.T @ rows).to(torch.float32)
