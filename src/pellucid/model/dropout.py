@@ -83,3 +83,8 @@ def seeded_dropout(seed: int) -> Iterator[None]:
         yield
     finally:
         _this_thread.generator = None
+
+
+def draw_seed() -> int:
+    """Draw a number below 2^63 from the generator that this thread's dropout masks come from."""
+    return int(torch.empty((), dtype=torch.int64).random_(generator=_this_thread.generator))

@@ -20,6 +20,7 @@ from pellucid.training.data import CorpusGlance, TrainingData, read_data, read_s
 from pellucid.training.dev_evaluation import DevSet
 from pellucid.training.direction import describe_direction
 from pellucid.training.distributed import ALONE, TrainingFailed, Workers
+from pellucid.training.fused.choice import NOT_FUSED, KernelChoice, choose_kernels
 from pellucid.training.initial_embeddings import fill_embeddings_from_text
 from pellucid.training.initial_model import InitialModel, open_initial_model
 from pellucid.training.log import PlainOutput, ProgressOutput, choose_output
@@ -51,6 +52,7 @@ class RunSetup:
     stages: StagePlan
     output: ProgressOutput
     workers: Workers
+    kernels: KernelChoice = NOT_FUSED
     # Name, SHA-256 and history of the model that the run starts from, if there is one.
     initial_model: dict[str, Any] | None = None
 
@@ -231,7 +233,8 @@ def _set_up(
 
     stages = plan_stages(run, model)
     state.stream.enter(stages.stage_at(0.0))
-    setup = RunSetup(run, out, data, tuple(dev_sets), stages, output, workers, initial)
+    kernels = choose_kernels(run.train.fused, model.config, workers.device, workers.in_lockstep)
+    setup = RunSetup(run, out, data, tuple(dev_sets), stages, output, workers, kernels, initial)
     return setup, state
 
 

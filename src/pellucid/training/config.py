@@ -394,6 +394,11 @@ class TrainConfig:
         "number format of products: bfloat16 only where that is built in; weights, sums and the "
         "optimiser stay float32",
     ] = "float32"
+    fused: Annotated[
+        Literal["auto", "never"],
+        "whether a processor trains with operations that this machine's C compiler has fused: "
+        "auto, where there is a compiler; the same formulas, other masks of dropout",
+    ] = "auto"
     shard_model: Annotated[
         bool,
         "each worker keeps only a part of the weights, gradients and running means: for a model "

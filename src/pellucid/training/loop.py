@@ -107,6 +107,7 @@ def train_run(
                     run.optim,
                     run.train.precision,
                     workers,
+                    setup.kernels.kernels,
                 )
                 counts.step += 1
                 counts.target_tokens += result.target_tokens
@@ -164,8 +165,9 @@ def open_log(setup: RunSetup, state: TrainState) -> Iterator[RunLog]:
         log = RunLog(path, state.counts, setup.output, device.type == "cpu", tracker)
         if setup.data.dev_overlap:
             log.beginning = {"dev_overlap": setup.data.dev_overlap}
-        if note := explain_float32(setup.run.train.precision, device):
-            setup.output.say(note)
+        for note in (explain_float32(setup.run.train.precision, device), setup.kernels.note):
+            if note:
+                setup.output.say(note)
         yield log
 
 

@@ -9,6 +9,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pellucid.training.fused.compiler import Kernels
+from pellucid.training.fused.functions import loss_in_place
+from pellucid.training.fused.products import with_rounded_rows
+
 # Rows of logits computed at a time on a CPU: enough for a full-speed product, few enough to stay in
 # the cache.
 CHUNK = 512
@@ -36,16 +40,17 @@ def loss_sum(
     targets: Int[Tensor, " N"],
     smoothing: float,
     bias: Float[Tensor, " V"] | None = None,
+    kernels: Kernels | None = None,
 ) -> Float[Tensor, ""]:
     """Return `smoothed_cross_entropy(states @ weight.T + bias, ...)`, computed in chunks of rows.
 
     Its gradient is computed on the way. Under autocast the matrix products use its type; the
-    softmax is always float32.
+    softmax is always float32. With `kernels` each chunk's softmax, loss and gradient are one pass.
     """
     device_type, product_type = states.device.type, states.dtype
     if torch.is_autocast_enabled(device_type):
         product_type = torch.get_autocast_dtype(device_type)
-    numbers = smoothing, product_type, torch.is_grad_enabled()
+    numbers = smoothing, product_type, torch.is_grad_enabled(), kernels
     return _ChunkedLoss.apply(states.contiguous(), weight, bias, targets, *numbers)
 
 
@@ -53,7 +58,9 @@ class _ChunkedLoss(torch.autograd.Function):
     """Loss whose forward pass also computes its gradient, chunk by chunk; backward only scales it."""
 
     @staticmethod
-    def forward(ctx, states, weight, bias, targets, smoothing, product_type, needs_gradient):
+    def forward(
+        ctx, states, weight, bias, targets, smoothing, product_type, needs_gradient, kernels
+    ):
         chunk = CHUNK if states.is_cpu else _GPU_CHUNK
         # The types are chosen here: product_type for the matrix products, float32 at least for all
         # else.
@@ -67,15 +74,25 @@ class _ChunkedLoss(torch.autograd.Function):
 
             for first in range(0, len(targets), chunk):
                 rows = slice(first, first + chunk)
-                h, t = states[rows].to(product_type), targets[rows, None]
-                loss, g = _loss_in_place(F.linear(h, w), bias, t, smoothing, needs_gradient)
+                h, t = states[rows].to(product_type), targets[rows]
+                if kernels is None:
+                    loss, g = _loss_in_place(
+                        F.linear(h, w), bias, t[:, None], smoothing, needs_gradient
+                    )
+                    if g is not None and bias_gradient is not None:
+                        bias_gradient += g.sum(dim=0, dtype=bias_gradient.dtype)
+                else:
+                    h = with_rounded_rows(h)
+                    g = F.linear(h, w)
+                    numbers = smoothing, bias_gradient, needs_gradient
+                    loss = loss_in_place(kernels, g[: len(t)], bias, t, *numbers)
+                    g[len(t) :] = 0.0
+
                 total += loss
                 if g is None or states_gradient is None or weight_gradient is None:
                     continue
-                if bias_gradient is not None:
-                    bias_gradient += g.sum(dim=0, dtype=bias_gradient.dtype)
                 g = g.to(product_type)
-                states_gradient[rows] = (g @ w).to(states_gradient.dtype)
+                states_gradient[rows] = (g @ w)[: len(t)].to(states_gradient.dtype)
                 weight_gradient += g.T @ h
 
             ctx.save_for_backward(states_gradient, weight_gradient, bias_gradient)
@@ -86,8 +103,8 @@ class _ChunkedLoss(torch.autograd.Function):
         gradients = []
         for gradient in ctx.saved_tensors:  # of the states, the weight and the bias
             gradients.append(None if gradient is None else gradient * loss_gradient[0])
-        # One value for each argument of forward; the last four are no tensors to differentiate.
-        return *gradients, None, None, None, None
+        # One value for each argument of forward; the last five are no tensors to differentiate.
+        return *gradients, None, None, None, None, None
 
 
 def _loss_in_place(

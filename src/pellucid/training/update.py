@@ -18,15 +18,16 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
 from pellucid.training.config import OptimConfig
 from pellucid.training.distributed import ALONE, Workers
+from pellucid.training.fused.compiler import Kernels
+from pellucid.training.fused.modules import fused_operations
 from pellucid.training.loss import loss_sum
 from pellucid.training.memory import BatchTooLarge, is_out_of_memory
 from pellucid.training.optimizer import Optimizer, limit_step_threads
 from pellucid.training.threads import backward_on_threads
 
-# Target positions for which another thread pays off, as every batch has a cost that does not depend
-# on its length. In float32 that is half a batch of 1,024, which is rarely full. Products in
-# bfloat16 take less of an update's time: a tiny model's update of 1,024 would take a sixth longer
-# on two threads, and one of 2,048 is faster.
+# Target positions for which another thread pays off, as every batch has a cost of its own: in
+# float32 half a batch of 1,024, which is rarely full. In bfloat16 a tiny model's update of 1,024
+# would take a sixth longer on two threads, and one of 2,048 is faster.
 POSITIONS_PER_THREAD = {"float32": 400, "bfloat16": 800}
 GRADIENT_BYTES = 2**30  # bytes that the gradients of all threads may take together
 
@@ -63,6 +64,7 @@ def update_within_memory(
     c: OptimConfig,
     precision: str,
     workers: Workers = ALONE,
+    kernels: Kernels | None = None,
 ) -> UpdateResult:
     """Make one update (`update_weights`); batches that do not fit in memory are split in two until they do.
 
@@ -73,7 +75,7 @@ def update_within_memory(
     while True:
         try:
             return update_weights(
-                model, optimizer, batches, rate, c, precision, workers, halved, left_out
+                model, optimizer, batches, rate, c, precision, workers, kernels, halved, left_out
             )
         except BatchTooLarge as error:
             # Only its number: the error refers to the tensors of the batch, which are freed when
@@ -110,6 +112,7 @@ def update_weights(
     c: OptimConfig,
     precision: str,
     workers: Workers = ALONE,
+    kernels: Kernels | None = None,
     halved: int = 0,
     left_out: Sequence[Batch] = (),
 ) -> UpdateResult:
@@ -124,13 +127,14 @@ def update_weights(
     # Forward and backward: the sum of the losses. Each weight's `.grad` has the sum of gradients.
     device = model.output_embedding.weight.device
     threads = 1 if workers.in_lockstep else count_threads(model, batches, precision)
+
+    def loss_of_rows(rows: Batch) -> Tensor:
+        with autocast_products(precision, device):
+            return batch_loss(model, rows, c.label_smoothing, kernels)
+
     if threads > 1:
-
-        def loss_of_rows(rows: Batch) -> Tensor:
-            with autocast_products(precision, device):
-                return batch_loss(model, rows, c.label_smoothing)
-
-        loss = backward_on_threads(model, batches, threads, loss_of_rows)
+        with fused_operations(model, kernels):
+            loss = backward_on_threads(model, batches, threads, loss_of_rows)
     else:
         loss = torch.zeros((), dtype=torch.float64, device=device)
         for index, batch in enumerate(batches):
@@ -138,9 +142,9 @@ def update_weights(
             torch.manual_seed(batch.seed)
             try:
                 workers.gather_embeddings(model)
-                with autocast_products(precision, device):
-                    loss_of_batch = batch_loss(model, batch.to(device), c.label_smoothing)
-                loss_of_batch.backward()
+                with fused_operations(model, kernels):
+                    loss_of_batch = loss_of_rows(batch.to(device))
+                    loss_of_batch.backward()
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -170,8 +174,7 @@ def update_weights(
         # harm: no step follows.
         factor = (c.clip / (norm + 1e-6)).clamp(max=1.0) / tokens
         torch._foreach_mul_(gradients, factor)  # pyright: ignore[reportPrivateImportUsage]
-        # One transfer for both numbers: it is the only time that an update waits for the GPU's
-        # results.
+        # One transfer for both numbers: only here does an update wait for a GPU.
         loss_value, norm_value = torch.stack([loss, norm.double()]).tolist()
         result = UpdateResult(
             loss=loss_value / tokens,
@@ -196,7 +199,9 @@ def update_weights(
     return result
 
 
-def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
+def batch_loss(
+    model: Transformer, batch: Batch, smoothing: float, kernels: Kernels | None = None
+) -> Tensor:
     """Return the summed loss of a batch under teacher forcing.
 
     Every target token is predicted from the source and from the target tokens before it.
@@ -205,11 +210,11 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
     targets = batch.target_out.flatten()
     # Padding has no loss. nonzero() waits for the GPU, so it comes first: the GPU has nothing else
     # to do then.
-    real_positions = (targets != PAD).nonzero()[:, 0]
-    targets = targets[real_positions]
+    real = (targets != PAD).nonzero()[:, 0]
+    targets = targets[real]
 
     states = model.states(batch.source, batch.target_in).flatten(0, 1)
-    return loss_sum(states.index_select(0, real_positions), weight, targets, smoothing, bias)
+    return loss_sum(states.index_select(0, real), weight, targets, smoothing, bias, kernels)
 
 
 def autocast_products(precision: str, device: torch.device) -> AbstractContextManager[object]:

@@ -19,6 +19,7 @@ from pellucid.data.stream import Stream
 from pellucid.model import ModelConfig, Transformer
 from pellucid.training.config import RunConfig
 from pellucid.training.distributed import ALONE
+from pellucid.training.fused.choice import choose_kernels
 from pellucid.training.optimizer import make_optimizer
 from pellucid.training.process import tune_memory
 from pellucid.training.schedule import learning_rate
@@ -108,6 +109,7 @@ def try_updates(run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, 
     torch.manual_seed(run.seed)
     model = Transformer(model_config).train().to(ALONE.device)
     optimizer = make_optimizer(model, run.optim)
+    kernels = choose_kernels(run.train.fused, model_config, ALONE.device, in_lockstep=False).kernels
     upcoming = cycle(range(len(epoch.order)))
     step, loss, halved = 0, 0.0, 0
 
@@ -115,7 +117,7 @@ def try_updates(run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, 
         nonlocal step, loss, halved
         collated = [collate(epoch.encoded, epoch.order[index]) for index in indices]
         rate, started = learning_rate(step, 0.0, run.optim), time.monotonic()
-        result = update_within_memory(model, optimizer, collated, rate, run.optim, run.train.precision)
+        result = update_within_memory(model, optimizer, collated, rate, run.optim, run.train.precision, kernels=kernels)
         step, loss, halved = step + 1, result.loss, halved + result.halved
         return time.monotonic() - started
 
