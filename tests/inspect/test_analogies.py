@@ -104,7 +104,9 @@ def test_a_word_of_several_pieces_ranks_by_their_mean():
 
 @pytest.mark.parametrize("words", [[], ["a1"], ["a1", "-"], ["a1", "a2"], ["-", "-", "a1"], ["a1", "-", "a2", "a3"]])
 def test_what_is_no_analogy_is_refused(words: list[str]):
-    with pytest.raises(ValueError, match="is no analogy; write it as: king - man \\+ woman"):
+    with pytest.raises(
+        ValueError, match="is not an analogy; it needs words with signs between them, for example: king - man \\+ woman"
+    ):
         parse_question(words, table())
 
 
