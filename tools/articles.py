@@ -400,7 +400,7 @@ def articles_page() -> str:
     return map_text(article_map)
 
 
-def map_text(article_map: Map, root: Path = ROOT) -> str:
+def map_text(article_map: Map) -> str:
     """Return an introduction, and a heading and a table for each article."""
     names = set(article_map.claims)
     numbers = article_map.count_states(names) | {"errors": len(article_map.errors)}
@@ -410,7 +410,7 @@ def map_text(article_map: Map, root: Path = ROOT) -> str:
         lines += ["| row | what it says | state | shown by |", "|---|---|---|---|"]
         for name, claim in article_map.claims.items():
             if claim.article == letter:
-                links = "; ".join(row_links(name, article_map.proofs[name], root))
+                links = "; ".join(row_links(name, article_map.proofs[name]))
                 figure = f": *{article_map.figures[name]}*" if claim.figure else ""
                 # An anchor in each row: the pages of the book link back to it.
                 lines.append(
@@ -421,20 +421,14 @@ def map_text(article_map: Map, root: Path = ROOT) -> str:
     return "\n".join(sections)
 
 
-def row_links(name: str, proofs: Proofs, root: Path) -> Iterator[str]:
+def row_links(name: str, proofs: Proofs) -> Iterator[str]:
     """Yield the pages, the number of tests, and the commands of a row, as Markdown seen from docs/design/."""
     for page in proofs.pages:
-        yield f"[{escape_bars(page_title(root / 'docs' / page).partition(':')[0])}](../{page}#row-{name.lower()})"
+        yield f"[{Path(page).stem}](../{page}#row-{name.lower()})"
     if tests := len(proofs.tests):
         yield f"{tests} test{'s' * (tests > 1)}"
     for command in proofs.commands:
         yield f"`{escape_bars(fill_command(command.line))}`"
-
-
-def page_title(path: Path) -> str:
-    """Return the heading of a page."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return next((match[2].strip() for line in lines if (match := HEADING.match(line))), path.stem)
 
 
 def escape_bars(text: str) -> str:

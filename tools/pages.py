@@ -57,7 +57,7 @@ def commands_page() -> str:
         texts.append(f"## {' '.join([PACKAGE, *words])}\n\n```\n{strip_lines(result.output)}\n```\n")
 
     counts = Counter(option for text in texts for option in read_options(text))
-    shared = {option for option, count in counts.items() if count >= 3}
+    shared = {option for option, count in counts.items() if count >= 2}
     introduction = (
         "# The commands\n\nThis is what each command prints with `--help`. Options that several commands have are "
         "explained once, here; further down only their names are printed.\n\n"
@@ -216,7 +216,15 @@ def glossary_page() -> str:
         ("logits", "Logits"),
     ):
         rows = [row for row in usual_rows if row.name.partition(".")[0] in prefixes.split()]
-        texts.append(f"## {heading}\n\n{tensor_table(rows)}")
+        texts.append(f"## {heading}")
+        if heading == "The decoder":
+            twins = {as_encoder_row(row) for row in usual_rows if row.name.startswith("encoder.")}
+            rows = [row for row in rows if as_encoder_row(row) not in twins]
+            texts.append(
+                "The decoder has all tensors above as well, as `decoder.N.self.q` and so on, with T positions instead "
+                "of S; these are those that differ, and those that it has besides:"
+            )
+        texts.append(tensor_table(rows))
     texts.append(
         "## What options change\n\nThe tables above are for the defaults: norms before each sublayer, sinusoidal "
         "positions and ReLU. With other settings the following rows differ:"
@@ -228,6 +236,11 @@ def glossary_page() -> str:
         texts.append(f'`model.{key} = "{value}"`:\n\n{tensor_table(rows)}')
     texts.append("With positions `none` or `rotary` there is no `encoder.positions` and no `decoder.positions`.")
     return "\n\n".join(texts) + "\n"
+
+
+def as_encoder_row(row: Any) -> tuple[str, str, str]:
+    """Return the name, the dimensions and the meaning that a row has in the encoder."""
+    return row.name.replace("decoder", "encoder"), row.dims.replace("T", "S"), row.means.replace("target", "source")
 
 
 def tensor_table(rows: list[Any]) -> str:
