@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import read_sentences, require_file, show_progress, write_lines
+from pellucid.cli.files import read_sentences, require_file, say_notes, show_progress, write_lines
 from pellucid.cli.options import (
     FAILED,
     MODEL,
