@@ -280,7 +280,7 @@ def _describe_beginning(setup: RunSetup, state: TrainState, chosen: bool) -> Ite
 
     why = ""
     if chosen:
-        why = " It was chosen for this much text: --explain says why, and so does run.toml."
+        why = " Settings were chosen for it: --explain says why, and so does run.toml."
     yield (
         f"Model: {state.parameters / 1e6:.1f} million parameters, and a vocabulary of "
         f"{data.tokenizer.target_vocabulary:,} pieces.{why}"
