@@ -71,9 +71,9 @@ def _describe_text(run: "RunConfig") -> str:
             here = path.is_relative_to(Path.cwd())
             words.append(shlex.quote(str(path.relative_to(Path.cwd()) if here else path)))
 
-    sides = corpus.sides
-    for option, side in (("--from", sides.source), ("--to", sides.target)):
-        if side and len(words) == 1:
+    is_file_of_pairs = len(words) == 1
+    for option, side in (("--from", corpus.sides.source), ("--to", corpus.sides.target)):
+        if side and is_file_of_pairs:
             words += [option, shlex.quote(side)]
 
     return " ".join(words)

@@ -17,6 +17,7 @@ _USABILITY = (
     (40.0, "good"),
     (50.0, "very good"),
 )
+_USABLE_BLEU = 10.0  # BLEU below which a run is too short if it was too short to show a trend
 _CLEAR_BLEU = 30.0  # BLEU from which on a model is not told to train on only because its loss fell
 _FALLING = 0.99  # the loss still falls if the last third of a run brings it below this factor
 _RISING = 1.02  # it rises again if it ends above the lowest one by this factor
@@ -56,6 +57,9 @@ training will help.'
         return RunSummary(f"{judgement} {advice}")
     if trend == "falling" and bleu < _CLEAR_BLEU:
         advice = "The loss was still falling, so longer training will help."
+        return RunSummary(f"{judgement} {advice}", _lengthen(train))
+    if not trend and bleu < _USABLE_BLEU:
+        advice = "So short a run learns little, and longer training will help."
         return RunSummary(f"{judgement} {advice}", _lengthen(train))
     if trend == "hardly begun":
         advice = "The model has hardly begun to learn, so longer training will help."
