@@ -81,8 +81,8 @@ check: .venv/.installed-dev ## format, lint, types, arrows between folders, name
 	$(BIN)/python tools/map.py
 	$(BIN)/python tools/pages.py --check
 
-map: ## print the files that show how it works, in the order to read them
-	@$(BIN)/python tools/map.py
+map: ## print the files that show how it works, in the order to read them, and every module with its sentence
+	@$(BIN)/python tools/map.py --modules
 
 fix: .venv/.installed-dev ## mend format and lint, write the generated pages and the better figures of density
 	$(BIN)/ruff check --fix --quiet . || true

@@ -7,8 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools")]
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # the kernel's debugger talks on standard error otherwise
-# Two pages are executed at a time. With a thread for each core as well, they waited for each other: the page on a new
-# position encoding took 244 processor seconds, and takes 41 with one thread (a machine of two cores).
+# Two pages are executed at a time. With a thread for each core as well, they waited for each other: a page
+# that trains took 244 processor seconds, and takes 41 with one thread (a machine of two cores).
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 project = "Pellucid"

@@ -29,12 +29,8 @@ def test_there_are_commands_to_check():
         "train",
         "translate",
         "evaluate",
-        "compare",
-        "export",
-        "distill",
-        "serve",
         "explain",
-        "inspect",
+        "export",
         "remember",
     }
 

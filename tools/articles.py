@@ -2,7 +2,7 @@
 
 Rows and claims stand in docs/articles.toml. A test names the rows it proves with `@pytest.mark.article("A33", "X13")`,
 a page of the book with the directive `{rows} A23 A24`, a command in the table itself. `make fix` writes the map of them
-all to docs/reference/articles.md; `make articles` runs them, and a row counts when all that it points to succeeds.
+all to docs/design/articles.md; `make articles` runs them, and a row counts when all that it points to succeeds.
 """
 
 import ast
@@ -55,8 +55,9 @@ claim: in tests, in chapters of this book, and with commands. Of the {rows} rows
   ([how it was measured](../../benchmarks/results/articles.md)); run the command to get the figure of your model;
 - {told} are **told**: they are explanations in words, with nothing to prove.
 
-The {errors} rows X are [places where an article is wrong](../errors/index.md). For {shown} of them a test shows what is
-true instead. The other {convention} turned out to be no errors: there the article only counts or prints in another way.
+The {errors} rows X are places where an article is wrong; the chapters say so at their ends. For {shown} of them a test
+shows what is true instead. The other {convention} turned out to be no errors: there the article only counts or prints
+in another way. Tests carry the names of their rows: `pytest -m article`, or search tests/ for `mark.article("A1"`.
 `make articles` runs everything that this page points to, and then prints how many rows of each state succeeded
 completely.
 """
@@ -399,43 +400,35 @@ def articles_page() -> str:
     return map_text(article_map)
 
 
-def map_text(article_map: Map, root: Path = ROOT) -> str:
+def map_text(article_map: Map) -> str:
     """Return an introduction, and a heading and a table for each article."""
     names = set(article_map.claims)
     numbers = article_map.count_states(names) | {"errors": len(article_map.errors)}
     sections = [INTRODUCTION.format(rows=len(names - article_map.errors), **numbers)]
     for letter, title in article_map.articles.items():
         lines = [f"## {title if letter == 'X' else f'{letter}. {title}'}", ""]
-        lines += ["| row | where | what it says | state | shown by |", "|---|---|---|---|---|"]
+        lines += ["| row | what it says | state | shown by |", "|---|---|---|---|"]
         for name, claim in article_map.claims.items():
             if claim.article == letter:
-                links = "; ".join(row_links(name, article_map.proofs[name], root))
+                links = "; ".join(row_links(name, article_map.proofs[name]))
                 figure = f": *{article_map.figures[name]}*" if claim.figure else ""
                 # An anchor in each row: the pages of the book link back to it.
                 lines.append(
-                    f'| <a id="{name.lower()}"></a>{name} | {claim.at} | {escape_bars(claim.says)} '
+                    f'| <a id="{name.lower()}"></a>{name} | {escape_bars(claim.says)} '
                     f"| {claim.state}{figure} | {links} |"
                 )
         sections.append("\n".join(lines) + "\n")
     return "\n".join(sections)
 
 
-def row_links(name: str, proofs: Proofs, root: Path) -> Iterator[str]:
-    """Yield the pages, tests and commands of a row, as Markdown seen from docs/reference/."""
-    for page, section in proofs.pages.items():
-        title = page_title(root / "docs" / page) + (f" ({section})" if section else "")
-        yield f"[{escape_bars(title)}](../{page}#row-{name.lower()})"
-    for test in proofs.tests:
-        words = test.name.removeprefix("test_").replace("_", " ")
-        yield f"[{words}](../../{test.path})"
+def row_links(name: str, proofs: Proofs) -> Iterator[str]:
+    """Yield the pages, the number of tests, and the commands of a row, as Markdown seen from docs/design/."""
+    for page in proofs.pages:
+        yield f"[{Path(page).stem}](../{page}#row-{name.lower()})"
+    if tests := len(proofs.tests):
+        yield f"{tests} test{'s' * (tests > 1)}"
     for command in proofs.commands:
         yield f"`{escape_bars(fill_command(command.line))}`"
-
-
-def page_title(path: Path) -> str:
-    """Return the heading of a page."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return next((match[2].strip() for line in lines if (match := HEADING.match(line))), path.stem)
 
 
 def escape_bars(text: str) -> str:

@@ -319,7 +319,7 @@ def write_figures(figures: dict[str, str], path: Path) -> None:
         "",
         "Each figure is what a command or a cell of the book printed for the model of `pellucid demo`; those about",
         "recurrent networks come from [recurrent.md](recurrent.md). What the rows say and the commands are listed on",
-        "[the page of the rows](../../docs/reference/articles.md).",
+        "[the page of the rows](../../docs/design/articles.md).",
         "",
         "| row | figure |",
         "|---|---|",

@@ -61,23 +61,23 @@ def setup(app: "Sphinx") -> dict[str, Any]:
 
 
 MODEL_PAGES = {
-    "start/web-page": "try-it-here.html",
-    "start/own-text": "gallery-one-layer.html",
-    "start/gallery": "gallery-dates.html",
+    "try-it-here.html": "start/web-page",
+    "gallery-one-layer.html": "start/own-text",
+    "gallery-dates.html": "start/web-page",
 }
-"""Files with a model inside, to which the book links, by the page whose cells write them."""
+"""Files with a model inside, to which the book links, each with the page whose cells write it."""
 
 
 def require_model_pages(app: "Sphinx", exception: Exception | None) -> None:
     """Refuse a book without the files with models inside, to which its pages link."""
     if exception or app.builder.format != "html":
         return
-    for page, file in MODEL_PAGES.items():
+    for file, page in MODEL_PAGES.items():
         if page in app.env.found_docs and not (Path(app.outdir) / file).is_file():
             raise ExtensionError(f"{page} did not write {file}, to which the book links")
 
 
-MAP = "reference/articles"
+MAP = "design/articles"
 
 
 class Rows(SphinxDirective):

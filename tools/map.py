@@ -1,11 +1,14 @@
 """The reading path: the files that show how a sentence is learned from and translated, in the order to read them.
 
-`make map` prints them with their lengths; `make check` refuses a path that has grown too long or that README.md does
-not name in this order. docs/design/reading.md is made from the same list.
+`make map` prints them with their lengths, and then every module with the sentence it starts with; `make check` refuses
+a path that has grown too long, one that README.md does not name in this order, and a module without such a sentence.
 """
 
+import ast
 import sys
 from pathlib import Path
+
+from floors import FLOORS
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = "src/pellucid"
@@ -26,12 +29,15 @@ READING_PATH = {
 """Files below src/pellucid, and what the reader knows after each."""
 
 
-def main() -> int:
-    """Print the path; exit status 1 where it is too long or README.md does not follow it."""
+def main(arguments: list[str]) -> int:
+    """Print the path, with --modules every module, too; exit status 1 where README.md does not follow the path."""
     lengths = count_lines()
     for number, (name, knowledge) in enumerate(READING_PATH.items(), start=1):
         print(f"{number:2} {lengths[name]:4}  {name:22} {knowledge}")
     print(f"{'':2} {sum(lengths.values()):4}  lines in all, blank ones not counted; {MOST_LINES:,} are allowed")
+    modules = list_modules()
+    if arguments == ["--modules"]:
+        print("", *modules, sep="\n")
     problems = find_faults(lengths, (ROOT / "README.md").read_text(encoding="utf-8"))
     print(*problems, sep="\n", end="\n" if problems else "", file=sys.stderr)
     return 1 if problems else 0
@@ -56,20 +62,33 @@ def find_faults(lengths: dict[str, int], readme: str) -> list[str]:
     return problems
 
 
-def reading_page() -> str:
-    """Return the path as a page of the book."""
-    lengths = count_lines()
-    rows = [
-        f"| {number} | [{name}](../../{SOURCE}/{name}) | {lengths[name]} | {knowledge} |"
-        for number, (name, knowledge) in enumerate(READING_PATH.items(), start=1)
-    ]
-    return (
-        "# The reading path\n\nThese files show how a sentence is learned from and translated, "
-        f"{sum(lengths.values()):,} lines without the blank ones. In this order each needs only those before it.\n\n"
-        + "\n".join(["| | file | lines | what you know afterwards |", "|---|---|---|---|", *rows])
-        + "\n"
-    )
+def list_modules() -> list[str]:
+    """Return every module of the package with the sentence it starts with, folder by folder from the ground up."""
+    root = ROOT / SOURCE
+    lines = []
+    for name in FLOORS:
+        folder, file = root / name, root / f"{name}.py"
+        if file.is_file():
+            lines.append(f"{file.name}: {first_paragraph(file)}")
+        elif folder.is_dir():
+            lines += ["", f"{name}/: {first_paragraph(folder / '__init__.py')}"]
+            for path in sorted(folder.rglob("*.py")):
+                if path != folder / "__init__.py":
+                    lines.append(f"  {path.relative_to(root)}: {first_paragraph(path)}")
+    return lines
+
+
+def first_paragraph(path: Path) -> str:
+    """Return the first paragraph of a module's docstring, on one line.
+
+    Raises:
+        SystemExit: the module has none. Rule of the house: the map needs a sentence from every module.
+    """
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    if not docstring:
+        raise SystemExit(f"map: {path.relative_to(ROOT)} does not start with a sentence saying what it is")
+    return " ".join(docstring.split("\n\n")[0].split())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,18 +1,18 @@
-"""Pages of the book made from the code: map, commands, settings, glossary and more; --check names stale ones."""
+"""Pages of the book made from the code: commands, settings, glossary and more; --check names stale ones."""
 
 import ast
 import dataclasses
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import articles
-from floors import FLOORS, PACKAGE, SOURCE
-from map import reading_page
+from floors import PACKAGE, SOURCE
+from map import first_paragraph
 
 from pellucid.config import key_of_field
 
@@ -39,43 +39,6 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def map_page() -> str:
-    """List every module with the sentence it starts with, folder by folder from the ground up."""
-    root = SOURCE / PACKAGE
-    order = list(FLOORS)
-    floors = sorted(
-        (path for path in root.iterdir() if path.stem in order and (path / "__init__.py").exists() | path.is_file()),
-        key=lambda path: order.index(path.stem),
-    )
-    loose = folder_table("", [path for path in floors if path.is_file()])
-    folders = [folder_table(path.name, sorted(path.rglob("*.py"))) for path in floors if path.is_dir()]
-    introduction = "Every module with the first sentence of its source file. Folders on which others build come first."
-    return f"# The map\n\n{introduction}\n\n" + "\n".join([loose, *folders])
-
-
-def folder_table(folder: str, paths: list[Path]) -> str:
-    """Return one folder as a heading, its own sentence and a row for each module."""
-    root = SOURCE / PACKAGE
-    package_file = root / folder / "__init__.py"
-    rows = [
-        f"| [{path.relative_to(root / folder).as_posix()}](../../{path.relative_to(SOURCE.parent).as_posix()}) "
-        f"| {first_paragraph(path)} |"
-        for path in paths
-        if path != package_file
-    ]
-    heading = f"## {PACKAGE}{f'/{folder}' if folder else ''}\n\n{first_paragraph(package_file)}\n\n"
-    return heading + "\n".join(["| file | |", "|---|---|", *rows]) + "\n"
-
-
-def first_paragraph(path: Path) -> str:
-    """Return the first paragraph of a module's docstring, on one line."""
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    # Rule of the house: the map needs a sentence from every module.
-    if not docstring:
-        raise SystemExit(f"pages: {path.relative_to(SOURCE.parent)} does not start with a sentence saying what it is")
-    return " ".join(docstring.split("\n\n")[0].split()).replace("|", "\\|")
-
-
 def commands_page() -> str:
     """Return the --help of `pellucid` and of each of its commands, at a fixed width and without colours."""
     # Set before the import of typer, which reads some of these only then.
@@ -92,7 +55,34 @@ def commands_page() -> str:
         if result.exit_code != 0:
             raise SystemExit(f"pages: {' '.join([PACKAGE, *words])} --help failed:\n{result.output}")
         texts.append(f"## {' '.join([PACKAGE, *words])}\n\n```\n{strip_lines(result.output)}\n```\n")
-    return "# The commands\n\nThis is what each command prints with `--help`.\n\n" + "\n".join(texts)
+
+    counts = Counter(option for text in texts for option in read_options(text))
+    shared = {option for option, count in counts.items() if count >= 2}
+    introduction = (
+        "# The commands\n\nThis is what each command prints with `--help`. Options that several commands have are "
+        "explained once, here; further down only their names are printed.\n\n"
+    )
+    table = "".join(f"- `{name}`: {explanation}\n" for name, explanation in sorted(shared))
+    return introduction + table + "\n" + "\n".join(shorten_options(text, shared) for text in texts)
+
+
+def read_options(text: str) -> dict[tuple[str, str], str]:
+    """Return the options in the help of a command, each name with its explanation, and how it is printed."""
+    printed = text.partition("\nOptions:\n")[2].partition("\n\n")[0].removesuffix("\n```\n")
+    options = {}
+    # An explanation goes on in lines that are indented further.
+    for option in re.split(r"\n(?=  -)", printed):
+        name, _, explanation = re.sub(r"\n +", "  ", option.strip()).partition("  ")
+        options[name, " ".join(explanation.split())] = option
+    return options
+
+
+def shorten_options(text: str, shared: set[tuple[str, str]]) -> str:
+    """Leave out the explanations of options that are explained elsewhere."""
+    for (name, explanation), printed in read_options(text).items():
+        if (name, explanation) in shared:
+            text = text.replace(printed, f"  {name}")
+    return text
 
 
 def command_paths(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -226,7 +216,15 @@ def glossary_page() -> str:
         ("logits", "Logits"),
     ):
         rows = [row for row in usual_rows if row.name.partition(".")[0] in prefixes.split()]
-        texts.append(f"## {heading}\n\n{tensor_table(rows)}")
+        texts.append(f"## {heading}")
+        if heading == "The decoder":
+            twins = {as_encoder_row(row) for row in usual_rows if row.name.startswith("encoder.")}
+            rows = [row for row in rows if as_encoder_row(row) not in twins]
+            texts.append(
+                "The decoder has all tensors above as well, as `decoder.N.self.q` and so on, with T positions instead "
+                "of S; these are those that differ, and those that it has besides:"
+            )
+        texts.append(tensor_table(rows))
     texts.append(
         "## What options change\n\nThe tables above are for the defaults: norms before each sublayer, sinusoidal "
         "positions and ReLU. With other settings the following rows differ:"
@@ -238,6 +236,11 @@ def glossary_page() -> str:
         texts.append(f'`model.{key} = "{value}"`:\n\n{tensor_table(rows)}')
     texts.append("With positions `none` or `rotary` there is no `encoder.positions` and no `decoder.positions`.")
     return "\n\n".join(texts) + "\n"
+
+
+def as_encoder_row(row: Any) -> tuple[str, str, str]:
+    """Return the name, the dimensions and the meaning that a row has in the encoder."""
+    return row.name.replace("decoder", "encoder"), row.dims.replace("T", "S"), row.means.replace("target", "source")
 
 
 def tensor_table(rows: list[Any]) -> str:
@@ -282,26 +285,43 @@ def documents_page() -> str:
 
 
 def laws_page() -> str:
-    """List every test of tests/laws as the sentence that it proves, file by file."""
-    texts = [
-        "# The laws",
-        "These sentences are true for all options, all data and all machines. Each is the name of a test that proves "
-        "it. A change of the code must keep them all, and a new promise needs a new law. `make test` runs the tests.",
-    ]
+    """List the promises, and the files of tests/laws that prove them, each with its sentence and its number of laws."""
+    rows = ["| about | what is promised | laws |", "|---|---|---|"]
     for path in sorted((SOURCE.parent / "tests" / "laws").glob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
-        link = f"[{path.name}](../../{path.relative_to(SOURCE.parent).as_posix()})"
-        heading = path.stem.removeprefix("test_").replace("_", " ").capitalize()
-        texts.append(f"## {heading}\n\n{first_paragraph(path)} ({link})\n\n" + "\n".join(map(law_line, tests)))
-    return "\n\n".join(texts) + "\n"
+        laws = sum(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in tree.body)
+        heading = path.stem.removeprefix("test_").replace("_", " ")
+        link = f"[{heading}](../../{path.relative_to(SOURCE.parent).as_posix()})"
+        rows.append(f"| {link} | {escape_cell(first_paragraph(path))} | {laws} |")
+    return PROMISES + "\n".join(rows) + "\n"
 
 
-def law_line(test: ast.FunctionDef) -> str:
-    """Return the name of a test as a sentence, and the first sentence of its docstring."""
-    name = test.name.removeprefix("test_").replace("_", " ")
-    explanation = " ".join((ast.get_docstring(test) or "").split("\n\n")[0].split())
-    return f"- **{name[0].upper()}{name[1:]}.** {explanation}".rstrip()
+PROMISES = """\
+# The promises
+
+- **Nothing is lost.** One line in, one line out, in order. Lines end at `\\n` or `\\r\\n` and nowhere else;
+  text is UTF-8, checked. Unequal line counts, undecodable bytes and NUL are refused with file and line; empty
+  and over-long sides are skipped by a stated rule, counted and named. No pair is ever shifted. Each sentence of
+  a line with several is translated; where a translation seems to lack one, [a note says
+  so](../start/whole-text.md).
+- **Nothing is cut.** Every translation says why it stopped: `eos`, `length` or `empty`.
+- **Nothing is silent.** A mistake of yours ends with one message and exit code 2, and leaves no half-written
+  file.
+- **A run can be killed.** A checkpoint is written to a new file first and takes the old one's name only when it
+  is safely on the disk. `--resume` ends where an undisturbed run does, to the bit (on a CPU with the same
+  number of threads; with `--minutes` the schedule follows the clock, which no two runs share).
+- **What came out comes out again.** A model keeps lines of its dev text with their translations; `pellucid
+  verify` says whether an upgrade, another machine or another engine changes one of them.
+- **What you look at is what ran.** Every intermediate passes through one `watch`; recording and editing are
+  arguments of the call. The formula stands beside the fast way, and a test ties them together.
+
+## The laws
+
+The tests in tests/laws prove these and more, for all options, all data and all machines. The name of each test is
+the sentence that it proves, so each file reads as a specification. A change of the code must keep them all, and a
+new promise needs a new law. `make test` runs them.
+
+"""
 
 
 def escape_cell(text: str) -> str:
@@ -310,14 +330,12 @@ def escape_cell(text: str) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "reference/map.md": map_page,
     "reference/commands.md": commands_page,
     "reference/settings.md": settings_page,
     "reference/glossary.md": glossary_page,
     "reference/documents.md": documents_page,
-    "reference/articles.md": articles.articles_page,
+    "design/articles.md": articles.articles_page,
     "design/laws.md": laws_page,
-    "design/reading.md": reading_page,
 }
 """Function that makes each page, by its path in docs/."""
 

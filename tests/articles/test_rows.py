@@ -213,6 +213,30 @@ def test_queries_are_made_of_the_decoder_and_keys_and_values_of_the_encoder(norm
         assert record[f"decoder.{number}.cross.pattern"].shape == (1, 3, 4, 5)
 
 
+@pytest.mark.article("E1")
+@pytest.mark.parametrize(("place", "inputs"), [("encoder.0.self", 1), ("decoder.0.self", 1), ("decoder.0.cross", 2)])
+def test_attention_has_three_inputs_and_each_matters(place, inputs):
+    """Query, key and value: in self-attention made of one text, in cross-attention of two; none can be left out."""
+    torch.manual_seed(1)
+    model, record = small_model(), Record()
+    model(sentences([5]), sentences([4]), record)
+    side, _, kind = place.split(".")
+    read = record[f"{side}.0.{kind}_residual.norm"]
+    sources = (read, read, read if inputs == 1 else record["memory"])
+    q, k, v = (record[f"{place}.{name}"] for name in "qkv")
+    layer = model.get_submodule(place)
+    weights: Any = layer.qkv
+    for value, states, w, b in zip(
+        (q, k, v), (sources[0], sources[2], sources[2]), weights.weight.split(30), weights.bias.split(30), strict=True
+    ):
+        assert_close(value, (states @ w.T + b).view(1, -1, 3, 10).transpose(1, 2))
+    allowed = record[f"{place}.allowed"]
+    found = attend(q, k, v, allowed)
+    assert_close(found, record[f"{place}.head_output"])
+    for others in ((torch.randn_like(q), k, v), (q, torch.randn_like(k), v), (q, k, torch.randn_like(v))):
+        assert not torch.allclose(attend(*others, allowed), found, atol=1e-2)
+
+
 @pytest.mark.article("A32", "A15", "B35")
 def test_the_target_is_embedded_as_the_source_is():
     """One table, factor and set of positions: a piece at a position has the same vector on both sides."""

@@ -138,6 +138,20 @@ def test_the_row_of_q_and_the_column_of_k_meet_at_their_product(page: Page, trac
         assert above["y"] + above["height"] <= left["y"] + 1
 
 
+@pytest.mark.article("A27", "B24")
+def test_the_heads_stand_side_by_side_and_meet_w_o_at_their_output(page: Page, trace):
+    page.open(s=SENTENCE, v="block", a="encoder.0.self").settle()
+    heads, positions, width = trace["encoder.0.self.head_output"].values.shape
+    side_by_side, w_o = page.sheet("heads side by side"), page.sheet("W_O")
+    output = page.sheet("encoder.0.self.output")
+    assert side_by_side.shape() == (positions, heads * width)
+    assert w_o.shape() == (heads * width, trace.config.d_model)
+    assert output.shape() == (positions, trace.config.d_model)
+    # A row of the heads and a column of W_O cross at the number that they make.
+    assert side_by_side.locate(2, 0)[1] == pytest.approx(output.locate(2, 0)[1], abs=0.6)
+    assert w_o.locate(0, 2)[0] == pytest.approx(output.locate(0, 2)[0], abs=0.6)
+
+
 def test_the_step_scrubber_shows_each_step_with_its_pieces(page: Page, trace):
     page.open(s=SENTENCE, v="output")
     step_text = page.tab.locator(".step-says")

@@ -44,9 +44,12 @@ COMMANDS = [
 def test_the_help_lists_every_command_with_a_whole_sentence(call):
     result = call("--help")
     assert result.exit_code == 0
-    rows = [line.split(None, 1) for line in result.stdout.partition("Commands:\n")[2].splitlines() if line.strip()]
-    assert [row[0] for row in rows] == COMMANDS
+    lines = result.stdout.partition("\nStart:\n")[2].splitlines()
+    rows = [line.split(None, 1) for line in lines if line.startswith("  ")]
+    assert sorted(row[0] for row in rows) == sorted(COMMANDS)
     assert all(row[1].endswith(".") and not row[1].endswith("...") for row in rows)
+    groups = [line for line in lines if line and not line.startswith(" ")]
+    assert groups == ["Prepare text:", "Train:", "Translate:", "Measure:", "Look inside:", "Exchange models:"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

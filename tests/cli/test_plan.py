@@ -26,6 +26,21 @@ def files(tmp_path: Path) -> dict[str, str]:
     return data
 
 
+def test_two_files_and_a_length_are_enough_for_a_plan(call, files, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    words = ["--source", "source.txt", "--target", "target.txt", *SETS]
+    result = call("plan", *words, "--steps", 5)
+    assert result.exit_code == 0, result.stderr
+    assert "5 updates" in result.stdout
+    assert "6 dev pairs" in result.stdout
+    minutes = call("plan", *words, "--minutes", 0.01)
+    assert "run         at most " in minutes.stdout, minutes.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+    refused = call("plan", "--stand-in", 20)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--stand-in needs a run file" in refused.stderr
+
+
 def test_a_plan_lists_what_a_run_takes_and_writes_nothing(call, files, tmp_path):
     before = sorted(tmp_path.rglob("*"))
     result = call("plan", "small.toml", *SETS)

@@ -224,8 +224,8 @@ def test_skipped_pairs_are_counted_and_named_as_in_training(call, run_file, tmp_
     source[6], source[30] = " ", "one " * 700
     (tmp_path / "source.txt").write_text("\n".join(source), encoding="utf-8")
     call("prepare", "small.toml", "--out", "shards")
-    [note] = [note for note in verify_directory(tmp_path / "shards")["notes"] if "training data" in note]
-    assert "2 pairs skipped" in note
+    [note] = [note for note in verify_directory(tmp_path / "shards")["notes"] if "not trained on" in note]
+    assert "2 pairs are not trained on" in note
     assert "source.txt:7 empty source" in note
     assert "source.txt:31 source of more than 2,000 characters" in note
 

@@ -70,7 +70,7 @@ def test_a_word_that_was_not_written_is_refused(call, remembered):
 def test_without_a_store_the_command_that_makes_it_is_named(call, model):
     result = call("explain", model, "one two", "--target", "dos uno", "--because", "uno")
     assert result.exit_code == 2
-    assert "must be stored once, with `pellucid remember" in result.stderr
+    assert "before training lines can be found, run `pellucid remember" in result.stderr
 
 
 def test_because_and_html_exclude_each_other(call, remembered):

@@ -41,9 +41,11 @@ def files(tmp_path: Path, model: Path) -> Path:
 
 def test_two_files_and_a_model_are_enough(call, files):
     words = ["--source", "source.txt", "--target", "target.txt", "--start", "old/best", "--out", "mine"]
-    result = call("train", *words, "--steps", 2, *QUICK)
+    result = call("train", *words, "--steps", 2, *QUICK, "--explain")
     assert (result.exit_code, result.stdout) == (0, "mine/best\n"), result.stderr
-    assert "learning rate up to 0.0005, 10 times less than Adam's for a new model of this width" in result.stderr
+    assert (
+        "The learning rate goes up to 0.0005, 10 times less than Adam's for a new model of this width" in result.stderr
+    )
     assert "starting from old/best: its weights, its tokenizer, a new optimiser" in result.stderr
     assert "step 0 after " in result.stderr
     run = read_run(files / "mine/run.toml")

@@ -1,6 +1,7 @@
 import gzip
 import json
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -66,12 +67,56 @@ def test_a_run_file_gives_a_run_directory_and_its_best_model(call, drawn_curve, 
     assert "optim.peak is 0.001, it began with 0.002" in other.stderr
 
 
-def test_two_files_are_enough_and_every_choice_is_explained(call, files, tmp_path):
-    result = call("train", "--source", "source.txt", "--target", "target.txt", "--out", "mine", "--steps", 2, *SETS)
+@pytest.mark.parametrize("explain", [False, True])
+def test_two_files_are_enough_and_every_choice_is_explained(call, files, tmp_path, explain):
+    words = ["train", "--source", "source.txt", "--target", "target.txt", "--out", "mine", "--steps", 2, *SETS]
+    result = call(*words, *["--explain"] * explain)
     assert (result.exit_code, result.stdout) == (0, "mine/best\n"), result.stderr
     [count] = re.findall(r"61 pairs read, (\d+) of them to train on", result.stderr)
-    assert f"size tiny: enough for the {count} pairs left to train on" in result.stderr
-    assert "6 pairs are held out of training" in result.stderr
+    reason = f"A model of size tiny is large enough for the {count} pairs left to train on"
+    assert (reason in result.stderr) == explain
+    assert ("--explain says why" in result.stderr) != explain
+    comments = (tmp_path / "mine/run.toml").read_text("utf-8").partition("\n\n")[0].splitlines()
+    assert all(line.startswith("# ") for line in comments)
+    assert any(reason in line for line in comments)
+    assert "6 pairs are kept apart" in result.stderr
+    longer = call("train", "--out", "mine", "--resume", "--steps", 3)
+    assert longer.exit_code == 0, longer.stderr
+    assert (tmp_path / "mine/run.toml").read_text("utf-8").partition("\n\n")[0].splitlines() == comments
+
+
+def test_three_lines_come_first_and_a_verdict_with_the_next_commands_last(call, files, tmp_path):
+    words = ["--source", "source.txt", "--target", "target.txt", "--out", "my run", *SETS]
+    result = call("train", *words, "--steps", 9, "--set", "train.evaluate_every=3")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith("It learns to translate source.txt into target.txt")
+    assert [line.partition(":")[0] for line in lines[1:4]] == ["Text", "Model", "Ready"]
+    judgement, *commands = result.stderr.partition("\n\n")[2].splitlines()
+    assert re.match(r"BLEU \d+\.\d on 3 sentences kept apart: not usable yet\. The model has hardly begun", judgement)
+    assert commands[0].endswith("train --out 'my run' --resume --steps 36")
+    assert [words[-1] for words in map(shlex.split, commands[-3:])] == ["my run/best", "--open", "target.txt"]
+    # The proposed commands can be typed as they stand.
+    shown = next(command for command in commands if command.startswith("  echo "))
+    _, sentence, bar, *command = shlex.split(shown)
+    assert bar == "|"
+    assert sentence in (tmp_path / "source.txt").read_text("utf-8").splitlines()
+    (tmp_path / "one.txt").write_text(f"{sentence}\n", encoding="utf-8")
+    assert call(*command[command.index("translate") :], "one.txt").exit_code == 0
+
+
+def test_a_directory_that_holds_a_run_is_refused_before_the_text_is_looked_for(call, files, tmp_path):
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "log.jsonl").write_text("", encoding="utf-8")
+    result = call("train", "--source", "gone.en", "--target", "gone.es", "--out", "runs/mine")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "runs/mine already holds a run (log.jsonl)" in result.stderr
+
+
+def test_a_spreadsheet_is_to_be_saved_as_csv(call, files, tmp_path):
+    result = call("train", "--source", "memory.ods", "--out", "x")
+    assert result.exit_code == 2
+    assert "memory.ods is a spreadsheet, which training cannot read; save it as CSV" in result.stderr
 
 
 @pytest.mark.parametrize(("ending", "options"), [("tsv.gz", []), ("jsonl", ["--dev-source", "dev.jsonl"])])

@@ -449,8 +449,8 @@ def test_a_line_to_look_at_is_named_only_if_it_explains_the_difference(tmp_path:
         return str(caught.value)
 
     assert read_hint(b"a\n\nc\n", b"A\nC\n").endswith("s:2: it is empty, and some programs drop empty lines.")
-    assert "halve your way" in read_hint(b"a\n\nc\nd\n", b"A\n\nC\n")  # the empty lines are those of both
-    assert "halve your way" in read_hint("a\x85b\nc\nd\n".encode(), b"A\nC\n")
+    assert "look in the middle" in read_hint(b"a\n\nc\nd\n", b"A\n\nC\n")  # the empty lines are those of both
+    assert "look in the middle" in read_hint("a\x85b\nc\nd\n".encode(), b"A\nC\n")
 
 
 @pytest.mark.parametrize("missing", [(150, 151), (150, 153), (297, 300)])

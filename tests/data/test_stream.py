@@ -119,7 +119,7 @@ def test_the_ledger_of_a_stream_is_what_counting_gives(mixed: EncodedPairs):
 
 def test_the_ledger_reads_as_a_sentence(encoded: EncodedPairs):
     stream = Stream(replace(encoded, corpora=(CorpusShare("news", 21), CorpusShare("web", 10, 0.5))), 61, 1, 3)
-    assert stream.describe_ledger == "63 pairs of news (3.00 times 21), 15 pairs of web (1.50 times 10)"
+    assert stream.describe_ledger == "the 21 pairs of news 3.0 times, and the 10 pairs of web 1.5 times"
 
 
 def test_a_corpus_of_weight_one_is_streamed_as_if_it_had_none(encoded: EncodedPairs):

@@ -102,9 +102,18 @@ def test_a_word_of_several_pieces_ranks_by_their_mean():
     assert answer.candidates == 39
 
 
+def test_a_question_in_quotes_is_the_question():
+    embeddings = table()
+    apart = parse_question(["a1", "-", "a2", "+", "a3"], embeddings)
+    assert parse_question(["a1 - a2 + a3"], embeddings) == apart
+    assert parse_question(["a1 a2 a3"], embeddings) == apart
+
+
 @pytest.mark.parametrize("words", [[], ["a1"], ["a1", "-"], ["a1", "a2"], ["-", "-", "a1"], ["a1", "-", "a2", "a3"]])
 def test_what_is_no_analogy_is_refused(words: list[str]):
-    with pytest.raises(ValueError, match="is no analogy; write it as: king - man \\+ woman"):
+    with pytest.raises(
+        ValueError, match="is not an analogy; it needs words with signs between them, for example: king - man \\+ woman"
+    ):
         parse_question(words, table())
 
 

@@ -91,7 +91,11 @@ def test_cosines_are_symmetric_and_words_without_a_piece_are_named():
         ("neighbours", {"side": "source", "piece": True}, "piece is True"),
         ("similar", {"side": "source", "words": ["a"] * 17}, "list should have at most 16 items"),
         ("similar", {"side": "source", "words": [3]}, "similar.words[0] is 3; it should be a valid string"),
-        ("analogy", {"side": "source", "question": "king"}, "is no analogy; write it as: king - man"),
+        (
+            "analogy",
+            {"side": "source", "question": "king"},
+            "is not an analogy; it needs words with signs between them, for example: king - man",
+        ),
         ("identity", {"sentence": "a\ud800"}, "half of a surrogate pair"),
         ("masking", {"x": 1}, "masking.x is unknown"),
     ],

@@ -143,6 +143,7 @@ def initial_weights(run: RunConfig, out: Path) -> dict[str, torch.Tensor]:
     return {name: weight.detach() for name, weight in begin_run(run, out, ProgressOutput())[1].model.named_parameters()}
 
 
+@pytest.mark.article("B9")
 def test_only_the_table_begins_otherwise_and_the_model_directory_does_not_show_it(tmp_path):
     run = text_run(tmp_path / "data")
     random = replace(run, train=replace(run.train, initial_embeddings="random"))

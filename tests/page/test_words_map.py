@@ -189,7 +189,7 @@ def test_the_view_of_a_head_shows_its_role_and_what_its_silence_costs(reader, mo
     assert reader.tab.locator(".pellucid img").count() == 0
     reader.tab.keyboard.press("]")
     reader.tab.wait_for_timeout(80)
-    assert "none by the rules" in reader.text(".head-role")
+    assert "This head has no clear role" in reader.text(".head-role")
 
 
 @pytest.mark.slow  # test_stories.py tells it, tests/browser/test_flows.py walks it

@@ -25,14 +25,14 @@ from tests.decode.models import random_model, small_tokenizer
 from tests.model.models import every_option, sentences, small_model
 
 SOURCE, TARGET = sentences([11])[0].tolist(), sentences([8], seed=2)[0].tolist()
-FUSED = "a run that nobody watches gives the same logits"
+FUSED = "without recording, the model computes the same numbers"
 LIKELIEST = "that run finds the same pieces most likely"
 SUMS = "rows of every pattern sum to 1"
 MASKED = "what may not be read has weight 0"
 FOLLOWS = "every number follows from its inputs"
 CACHED = "decoding step by step gives the same logits"
 PARTS = "the parts of each written piece's logit add up to it"
-CONTROL = "without its largest part, no logit adds up"
+CONTROL = "test of the test: without the largest part, the sum is wrong, as it should be"
 WHOLE = "the probabilities of each step sum to 1"
 STEPS = "the numbers of each step follow from the logits"
 TOTALS = "totals of the beam are sums of log-probabilities"

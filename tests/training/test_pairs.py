@@ -120,7 +120,7 @@ def test_the_ledger_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[st
     for _ in range(31):
         counts += Counter("clean" if i < 89 else "web" if i < 156 else "rows.tsv" for i in next(stream).indices)
     assert ledgers[-1] == dict(counts) == stream.ledger
-    assert f"seen in training: {counts['clean']:,} pairs of clean (" in capsys.readouterr().err
+    assert f"The model saw {stream.describe_ledger}." in capsys.readouterr().err
 
 
 def test_a_vocabulary_is_learned_from_the_same_sample_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -158,7 +158,8 @@ def test_the_store_of_another_model_is_refused_in_one_sentence(run):
 
 
 def test_a_missing_or_damaged_store_names_the_command(run):
-    with pytest.raises(ValueError, match=r"is missing: the states .* must be stored once, with `pellucid remember"):
+    offer = r"is missing: before training lines can be found, run `pellucid remember .*` once \(about a minute for"
+    with pytest.raises(ValueError, match=offer):
         open_store(run)
     remember(run)
     path = run / "best.states" / "codes"

@@ -2,22 +2,52 @@
 
 import sys
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from pellucid.cli import inspecting
 from pellucid.cli.options import Command, option, report_error, report_errors
 from pellucid.cli.standard_streams import replace_closed_streams
 
-_COMMANDS = """
-    demo plan align check terms convert prepare train translate remember explain serve evaluate compare score verify
-    calibrate improve distill export import push mini
-"""
-"""Names of the commands, in the order of the help; each has a file."""
+_GROUPS = {
+    "Start": "demo mini",
+    "Prepare text": "check convert align terms prepare",
+    "Train": "plan train improve distill",
+    "Translate": "translate serve calibrate",
+    "Measure": "evaluate compare score verify",
+    "Look inside": "explain inspect remember",
+    "Exchange models": "export import push",
+}
+"""Names of the commands, in the groups and the order of the help; each has a file."""
+
+
+class _Groups(TyperGroup):
+    """Commands that the help lists in groups."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, in the order of the help."""
+        return " ".join(_GROUPS.values()).split()
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each group under its name, a command with its short help a line."""
+        width = max(map(len, self.commands))
+        for name, commands in _GROUPS.items():
+            rows = []
+
+            for command in commands.split():
+                # As wide in every group, so that all help stands in one column.
+                room = formatter.width - 6 - width
+                rows.append((command.ljust(width), self.commands[command].get_short_help_str(room)))
+
+            with formatter.section(name):
+                formatter.write_dl(rows)
+
 
 app = typer.Typer(
     name="pellucid",
+    cls=_Groups,
     no_args_is_help=True,
     context_settings={
         "help_option_names": ["-h", "--help"],  # every command below takes them from here
@@ -28,7 +58,9 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text is faster, and copies into documents
     pretty_exceptions_enable=False,  # a failure of ours keeps its plain traceback; report_errors handles the rest
 )
-for name in _COMMANDS.split():
+for name in " ".join(_GROUPS.values()).split():
+    if name == "inspect":  # a group of commands, which is added below
+        continue
     # `import` is a keyword of Python.
     module = import_module(f"pellucid.cli.{'import_' if name == 'import' else name}")
     run, examples = getattr(module, f"run_{name}"), getattr(module, f"{name.upper()}_EXAMPLES")

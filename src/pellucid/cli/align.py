@@ -58,7 +58,7 @@ def run_align(
     least_score: Annotated[float | None, option("leave out pairs with a lower score; 0 is chance", "NUMBER")] = None,
     lines: Annotated[bool, flag("--lines", "each line is one sentence already, and is not split")] = False,
 ) -> None:
-    """Make sentence pairs of two books, one a translation of the other.
+    """Make sentence pairs of a book and its translation.
 
     The books need not be parallel line by line. Both are split into sentences; lines that a text
     was broken into at a fixed width are joined first. A pass over the lengths of the sentences

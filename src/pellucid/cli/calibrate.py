@@ -24,7 +24,7 @@ def run_calibrate(
         float, option("chrF with the reference, of 0 to 100, from which a sentence needs no change")
     ] = 80.0,
 ) -> None:
-    """Learn how sure a model's translations are.
+    """Learn to mark the doubtful translations of a model.
 
     The dev set is translated, and each sentence counted as needing no change where it is the
     reference or nearly so, by chrF. On one half of them is learned how likely that is, from the

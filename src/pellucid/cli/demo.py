@@ -1,13 +1,12 @@
 """`pellucid demo`: trains, translates and scores on the built-in phrasebook."""
 
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pellucid.cli.files import write_lines
+from pellucid.cli.next_steps import program_name
 from pellucid.cli.options import option
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def _held_out_lines(model: "Model") -> list[str]:
 
 def _next_step_lines(directory: Path) -> list[str]:
     """Return lines that say where the plot is and which commands to try next."""
-    plot, program, data = directory / "training.png", _program_name(), directory / "data"
+    plot, program, data = directory / "training.png", program_name(), directory / "data"
     return [
         *([f"The loss and the dev scores, drawn: {plot}"] if plot.exists() else []),
         "Next, try:",
@@ -141,11 +140,3 @@ def _next_step_lines(directory: Path) -> list[str]:
         f"  {program} evaluate {directory / 'best'} --source {data / 'test.en'} --reference {data / 'test.es'}",
         f"  {program} train --source YOURS.en --target YOURS.es --out runs/yours --minutes 20",
     ]
-
-
-def _program_name() -> str:
-    """Return the words that call this program again."""
-    if Path(sys.argv[0]).name == "__main__.py":  # called as `python -m pellucid`
-        return f"{sys.executable} -m pellucid"
-    # A path such as .venv/bin/pellucid is repeated only where the bare name would not be found.
-    return "pellucid" if shutil.which("pellucid") else sys.argv[0]

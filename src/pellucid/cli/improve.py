@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import read_sentences, require_file, show_progress, write_lines
+from pellucid.cli.files import read_sentences, require_file, say_notes, show_progress, write_lines
 from pellucid.cli.options import (
     FAILED,
     MODEL,
@@ -164,7 +164,8 @@ def run_improve(
     # What was corrected is learned, even if a sentence of dev was.
     settings = replace(settings, data=replace(settings.data, **data, allow_overlap=True))
     try:
-        train_unless_finished(settings, directory, [*notes, *reasons])
+        say_notes(notes)
+        train_unless_finished(settings, directory, reasons)
     except typer.Exit:
         typer.echo(
             f"{directory / 'best'} is not judged yet: to go on, give the same command again",

@@ -8,19 +8,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import json_line, write_lines
-from pellucid.cli.options import JSON, SETTINGS, argument, option
+from pellucid.cli.options import (
+    JSON,
+    SETTINGS,
+    SOURCE_LANGUAGE,
+    TARGET_LANGUAGE,
+    argument,
+    file_option,
+    option,
+)
 
 if TYPE_CHECKING:
     from pellucid.workflows.plan.estimate import RunPlan
 
 PLAN_EXAMPLES = """\
   pellucid plan recipes/multi30k-en-de.toml
+  pellucid plan --source train.en --target train.es --minutes 20
   pellucid plan recipes/multi30k-en-de.toml --set model.size=small --set train.minutes=60
   pellucid plan recipes/wmt14-en-de-base.toml --stand-in 20000"""
 
 
 def run_plan(
-    run_file: Annotated[str, argument("RUN.toml", "file with the settings of the run")],
+    run_file: Annotated[str | None, argument("RUN.toml", "file with the settings of the run")] = None,
+    source: Annotated[
+        str | None,
+        file_option("instead of RUN.toml: sentences or pairs, as `pellucid train` takes them"),
+    ] = None,
+    target: Annotated[str | None, file_option("their translations, line by line")] = None,
+    dev_source: Annotated[str | None, file_option("sentences to evaluate on")] = None,
+    dev_target: Annotated[str | None, file_option("their translations")] = None,
+    source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
+    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
+    size: Annotated[str | None, option("size of the model", "tiny|small|base|big")] = None,
+    steps: Annotated[int | None, option("number of updates to train for")] = None,
+    minutes: Annotated[float | None, option("train for so many minutes instead")] = None,
     change: Annotated[list[str] | None, SETTINGS] = None,
     stand_in: Annotated[
         int | None,
@@ -48,8 +69,23 @@ def run_plan(
     )
 
     if stand_in is None:
-        settings, data = run_settings(run_file, change or ())[0], None
+        form = {
+            "source": source,
+            "target": target,
+            "dev_source": dev_source,
+            "dev_target": dev_target,
+            "source_language": source_language,
+            "target_language": target_language,
+            "size": size,
+            "steps": steps,
+            "minutes": minutes,
+        }
+        settings, data = run_settings(run_file, change or (), **form)[0], None
+
     else:
+        if run_file is None:
+            raise ValueError("--stand-in needs a run file, whose settings it plans with")
+
         settings = stand_in_run(Path(run_file), change or ())
         data = stand_in_data(stand_in, settings, generate_phrases(settings.seed))
 

@@ -21,9 +21,9 @@ def run_prepare(
     ] = None,
     change: Annotated[list[str] | None, SETTINGS] = None,
 ) -> None:
-    """Turn the text of a run into ids on disk.
+    """Read and encode the text of a run once, for long runs.
 
-    Training then maps them into memory as needed: with millions of pairs it starts at once and
+    Training then maps its ids into memory as needed: with millions of pairs it starts at once and
     takes little memory. The trained model is the same, to the bit. The text is read twice, in
     bounded memory; the vocabulary is learned from a sample of it. If the command was killed, run it
     again to continue where it stopped; if everything is prepared, it ends at once. The directory is

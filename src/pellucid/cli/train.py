@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import save_figure, write_lines
+from pellucid.cli.next_steps import say_next_steps
 from pellucid.cli.options import (
     FAILED,
     SETTINGS,
@@ -78,6 +79,7 @@ def run_train(
             "yet, so that one command serves a machine that may restart",
         ),
     ] = False,
+    explain: Annotated[bool, flag("--explain", "say why each setting was chosen that you did not name")] = False,
 ) -> None:
     """Train a model on sentence pairs.
 
@@ -86,8 +88,8 @@ def run_train(
     holds the settings as resolved (run.toml), reports (log.jsonl), their plot (training.png),
     checkpoints, and the models best/, last/ and average/. Ctrl-C saves everything and says how to
     resume, and so do SIGTERM and a terminal that closes, unless the command was started with nohup;
-    a second Ctrl-C stops at once. At the end, the directory of the best model is written to
-    standard output.
+    a second Ctrl-C stops at once. At the end, the command says how good the model is and what to
+    do next, and the directory of the best model is written to standard output.
     """
     form = {
         "source": source,
@@ -104,7 +106,11 @@ def run_train(
     directory = _run_directory(run_file, out, resume)
     if resume and run_file is None and source is None:  # the run directory knows its settings
         run_file = _recorded_run_file(directory)
+    from pellucid.training.beginning import refuse_held_directory
     from pellucid.training.defaults import run_settings
+
+    if not resume:  # now, and not after the text was read
+        refuse_held_directory(directory)
 
     # `reasons` tell why settings were chosen for the
     # user, such as the size for the number of pairs.
@@ -114,7 +120,8 @@ def run_train(
         began=directory if resume else None,
         **form,
     )
-    outcome = train_and_plot(settings, directory, resume, reasons)
+    outcome = train_and_plot(settings, directory, resume, reasons, explain)
+    say_next_steps(settings, outcome)
     if outcome.first:  # of several workers under torchrun, only one prints
         write_lines([str(outcome.best)])
 
@@ -158,6 +165,7 @@ def train_and_plot(
     directory: Path,
     resume: bool,
     reasons: Sequence[str] = (),
+    explain: bool = False,
 ) -> "Outcome":
     """Train the run and plot its reports.
 
@@ -175,6 +183,7 @@ def train_and_plot(
             resume=resume,
             reasons=reasons,
             glance=glance_at_corpus,
+            explain=explain,
         )
     except TrainingFailed as error:
         typer.echo(f"pellucid: {error}", err=True)

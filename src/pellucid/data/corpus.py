@@ -91,10 +91,13 @@ class SkippedPairs:
         return bool(self.counts)
 
     def __str__(self) -> str:
-        """Describe the skipped pairs: 2 pairs skipped: 2 with empty source (train.en:7 empty source, ...)."""
+        return self.describe("skipped")
+
+    def describe(self, what: str) -> str:
+        """Describe the pairs: 2 pairs skipped: 2 with empty source (train.en:7 empty source, ...)."""
         reasons = ", ".join(f"{count:,} with {reason}" for reason, count in self.counts.most_common())
         first = ", ".join(self.examples) + (", ..." if self.counts.total() > len(self.examples) else "")
-        return f"{self.counts.total():,} pairs skipped: {reasons} ({first})" if self else "no pairs skipped"
+        return f"{self.counts.total():,} pairs {what}: {reasons} ({first})" if self else f"no pairs {what}"
 
 
 @dataclass(frozen=True)
@@ -387,7 +390,8 @@ def _locate_shift(shorter: str | Path, longer: str | Path, ends_after: int, gap:
             )
     return (
         f"Only the counts are known: {shorter} ends after line {ends_after:,}, and no line stands out as the first "
-        "that does not fit. Compare the last pairs of both files, then halve your way to the first that does not match."
+        "that does not fit. Look at the last lines of both files; if they do not match, look in the middle, and so on, "
+        "until you find where they part."
     )
 
 

@@ -204,11 +204,14 @@ class Stream(Iterator[Batch]):
 
     @property
     def describe_ledger(self) -> str:
-        """The ledger in words: 1,500 pairs of news (3.00 times 500), 300 pairs of web (0.50 times 600)."""
-        pairs = zip(self.ledger.items(), self.corpora, strict=True)
-        return ", ".join(
-            f"{n:,} pairs of {name} ({n / share.pairs:.2f} times {share.pairs:,})" for (name, n), share in pairs
-        )
+        """The ledger in words: the 500 pairs of news 3.0 times, and 300 of the 600 pairs of web, none twice."""
+        parts = []
+        for (name, seen), share in zip(self.ledger.items(), self.corpora, strict=True):
+            if seen < share.pairs:
+                parts.append(f"{seen:,} of the {share.pairs:,} pairs of {name}")
+            else:
+                parts.append(f"the {share.pairs:,} pairs of {name} {seen / share.pairs:.1f} times")
+        return ", and ".join(parts)
 
     def __next__(self) -> Batch:
         spec = self.advance()

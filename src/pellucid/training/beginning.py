@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pellucid.evaluate.score_words import require_score_tokenizer
 from pellucid.model import Transformer
 from pellucid.store.atomic import write_text_whole
 from pellucid.training.checkpoint import TrainState, list_checkpoints, restore_state
-from pellucid.training.config import RunConfig
+from pellucid.training.config import RunConfig, TrainConfig
 from pellucid.training.data import CorpusGlance, TrainingData, read_data, read_shards_manifest
 from pellucid.training.dev_evaluation import DevSet
 from pellucid.training.direction import describe_direction
@@ -23,7 +24,12 @@ from pellucid.training.distributed import ALONE, TrainingFailed, Workers
 from pellucid.training.fused.choice import NOT_FUSED, KernelChoice, choose_kernels
 from pellucid.training.initial_embeddings import fill_embeddings_from_text
 from pellucid.training.initial_model import InitialModel, open_initial_model
-from pellucid.training.log import PlainOutput, ProgressOutput, choose_output
+from pellucid.training.log import (
+    PlainOutput,
+    ProgressOutput,
+    choose_output,
+    describe_time_left,
+)
 from pellucid.training.optimizer import make_optimizer
 from pellucid.training.process import hold_run_lock
 from pellucid.training.process_group import join_workers, watch_workers
@@ -64,6 +70,7 @@ def open_run(
     resume: bool = False,
     reasons: Sequence[str] = (),
     glance: CorpusGlance | None = None,
+    explain: bool = False,
 ) -> Iterator[tuple[RunSetup, TrainState]]:
     """Join the other workers, and begin or resume the run; its directory is locked until the block ends."""
     # Only the first worker writes. It takes the lock before it joins the others, which would wait
@@ -79,7 +86,9 @@ def open_run(
         try:
             with watch_workers(workers, say):
                 open_state = resume_run if resume else begin_run
-                yield open_state(run, out, output, workers, reasons=reasons, glance=glance)
+                yield open_state(
+                    run, out, output, workers, reasons=reasons, glance=glance, explain=explain
+                )
         finally:
             output.close()
 
@@ -92,17 +101,15 @@ def begin_run(
     restart: bool = False,
     reasons: Sequence[str] = (),
     glance: CorpusGlance | None = None,
+    explain: bool = False,
 ) -> tuple[RunSetup, TrainState]:
     """Read the data, learn the vocabulary and make a new model; all randomness follows from the seed.
 
-    With `restart`, the run takes the place of one that was killed before its first checkpoint.
+    With `restart`, the run takes the place of one that was killed before its first checkpoint. The
+    `reasons` for settings are written into run.toml, and said where the user wants them explained.
     """
-    existing = [name for name in RUN_FILES if (out / name).exists()]
-    if existing and not restart:
-        raise ValueError(
-            f"{out} already holds a run ({', '.join(existing)}); choose another --out, or resume "
-            "that run with --resume"
-        )
+    if not restart:
+        refuse_held_directory(out)
 
     # Now, and not only when the data is read. A run file is not refused for it: a finished run is
     # read elsewhere, too.
@@ -113,7 +120,7 @@ def begin_run(
     # compared first.
     initial = open_initial_model(run)
     about_initial = initial.about if initial else None
-    _say_direction(run, output, reasons, about_initial)
+    _say_direction(run, output, about_initial)
     workers.require_same("model to start from", initial.sha256 if initial else "")
 
     initial_tokenizer = initial.tokenizer if initial else None
@@ -130,8 +137,9 @@ def begin_run(
     notes_on_weights = _initialise_weights(model, run, data, initial, workers)
     setup, state = _set_up(run, out, output, workers, data, model, about_initial)
 
-    for note in (*notes_on_weights, *_describe_beginning(setup, state)):
-        output.say(note)
+    lines = _describe_beginning(setup, state, chosen=bool(reasons) and not explain)
+    for line in (*lines, *(reasons if explain else ()), *notes_on_weights):
+        output.say(line)
     if workers.is_first:
         out.mkdir(parents=True, exist_ok=True)
         if restart and (kept := set_earlier_results_aside(out)):
@@ -139,18 +147,44 @@ def begin_run(
                 f"what the run had before, its best model and its reports, is kept in {kept}"
             )
         # First: with it, a run that is killed from here on can restart.
-        write_text_whole(out / "run.toml", to_toml(run))
+        _write_run_file(run, out, reasons)
         record_texts(run, data, out)
     return setup, state
 
 
+def refuse_held_directory(out: Path) -> None:
+    """Raise ValueError where a directory holds a run already, so that a new one cannot begin there."""
+    existing = [name for name in RUN_FILES if (out / name).exists()]
+    if existing:
+        raise ValueError(
+            f"{out} already holds a run ({', '.join(existing)}); choose another --out, or resume "
+            "that run with --resume"
+        )
+
+
+def _write_run_file(run: RunConfig, out: Path, reasons: Sequence[str] = ()) -> None:
+    """Write run.toml: the settings, under the reasons for those that were chosen, as comments.
+
+    Without `reasons`, as when a run is resumed, the file keeps the ones it has.
+    """
+    path = out / "run.toml"
+    if reasons:
+        heading = "Settings that were not named were chosen for this run. The reasons:"
+        comments = [heading, *(f"- {' '.join(reason.split())}" for reason in reasons)]
+        kept = "".join(f"# {comment}\n" for comment in comments) + "\n"
+    elif path.is_file():
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = "".join(takewhile(lambda line: line.startswith("#"), lines))
+        kept = kept and kept + "\n"
+    else:
+        kept = ""
+    write_text_whole(path, kept + to_toml(run))
+
+
 def _say_direction(
-    run: RunConfig,
-    output: ProgressOutput,
-    reasons: Sequence[str],
-    initial: Mapping[str, Any] | None,
+    run: RunConfig, output: ProgressOutput, initial: Mapping[str, Any] | None
 ) -> None:
-    """Say which direction the run learns, before the long reading of its text, and the `reasons` for settings.
+    """Say which direction the run learns, before the long reading of its text.
 
     `initial` has what is known of the model that it starts from.
     """
@@ -161,8 +195,7 @@ def _say_direction(
     if run.data.shards:
         recorded = read_shards_manifest(Path(run.data.shards)).get("languages")
         languages = (recorded["source"], recorded["target"]) if recorded else None
-    for line in (describe_direction(run.data, languages, initial), *reasons):
-        output.say(line)
+    output.say(describe_direction(run.data, languages, initial))
 
 
 def _initialise_weights(
@@ -238,9 +271,24 @@ def _set_up(
     return setup, state
 
 
-def _describe_beginning(setup: RunSetup, state: TrainState) -> Iterator[str]:
-    """Yield what a new run says of its settings, its text and its model."""
+def _describe_beginning(setup: RunSetup, state: TrainState, chosen: bool) -> Iterator[str]:
+    """Yield what a new run says: its text, its model, when it is ready, and then what is unusual.
+
+    `chosen` says that settings were chosen for the user, with reasons that are not said.
+    """
     run, data, workers = setup.run, setup.data, setup.workers
+    read, trained = sum(account.read for account in data.accounts), len(data.encoded)
+    share = "all" if trained == read else f"{trained:,}"
+    yield f"Text: {read:,} pairs read, {share} of them to train on."
+
+    why = ""
+    if chosen:
+        why = " Settings were chosen for it: --explain says why, and so does run.toml."
+    yield (
+        f"Model: {state.parameters / 1e6:.1f} million parameters, and a vocabulary of "
+        f"{data.tokenizer.target_vocabulary:,} pieces.{why}"
+    )
+    yield describe_end(run.train, state.counts.seconds)
     if run.train.both_directions and not can_reverse(run, state.model):
         yield (
             "train.both_directions needs one table of embeddings for both languages (model.tie = "
@@ -251,12 +299,6 @@ def _describe_beginning(setup: RunSetup, state: TrainState) -> Iterator[str]:
     for dev in setup.dev_sets:
         yield from dev.notes
 
-    read, trained = sum(account.read for account in data.accounts), len(data.encoded)
-    yield (
-        f"{read:,} pairs read, {'all' if trained == read else f'{trained:,}'} of them to train on; "
-        f"{data.tokenizer.target_vocabulary:,} pieces, {state.parameters / 1e6:.1f} M parameters, "
-        f"{state.stream.batches_per_epoch:,} batches an epoch"
-    )
     if sharing := workers.describe():
         yield sharing
     elif run.train.shard_model:
@@ -264,6 +306,16 @@ def _describe_beginning(setup: RunSetup, state: TrainState) -> Iterator[str]:
             "train.shard_model splits the model among several workers; there is only one, so it "
             "keeps the whole model"
         )
+
+
+def describe_end(train: TrainConfig, spent: float) -> str:
+    """Return the line that says when a run will be ready that has trained for `spent` seconds."""
+    if train.minutes is None:
+        return (
+            f"Ready: after {train.steps:,} updates; how long they take is said when some are made. "
+            "Ctrl-C saves everything and stops."
+        )
+    return describe_time_left(max(0.0, 60 * train.minutes - spent))
 
 
 def resume_run(
@@ -274,21 +326,24 @@ def resume_run(
     *,
     reasons: Sequence[str] = (),
     glance: CorpusGlance | None = None,
+    explain: bool = False,
 ) -> tuple[RunSetup, TrainState]:
     """Return the setup and state that a run had at its newest checkpoint, or begin a new run."""
     beginning = _agree_on_beginning(run, out, workers)
     if beginning == "anew":
         output.say(f"Nothing to resume in {out}: a new run begins.")
-        return begin_run(run, out, output, workers, reasons=reasons, glance=glance)
+        return begin_run(run, out, output, workers, reasons=reasons, glance=glance, explain=explain)
     if beginning == "again":
         output.say(f"{out} has no checkpoint yet: its run starts from the beginning")
-        return begin_run(run, out, output, workers, restart=True, reasons=reasons, glance=glance)
+        return begin_run(
+            run, out, output, workers, restart=True, reasons=reasons, glance=glance, explain=explain
+        )
 
     checkpoint, saved = find_on_all_workers(
         workers, out, lambda: load_newest_sound(list_checkpoints(out), output)
     )
     start = saved.manifest.get("start")
-    _say_direction(run, output, reasons, start)
+    _say_direction(run, output, start)
     data = read_data(run, saved.tokenizer)
     refuse_other_text(run, data, out, checkpoint, saved.manifest.get("data"))
 
@@ -296,9 +351,10 @@ def resume_run(
     # Optimiser, position in the data and counts; the weights came with the bundle.
     restore_state(state, checkpoint)
     output.say(f"resuming after step {state.counts.step:,} of {checkpoint}")
+    output.say(describe_end(run.train, state.counts.seconds))
     if workers.is_first:
         # The data may have moved, the run may be longer now.
-        write_text_whole(out / "run.toml", to_toml(run))
+        _write_run_file(run, out)
     return setup, state
 
 

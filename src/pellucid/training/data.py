@@ -42,7 +42,7 @@ from pellucid.training.overlap import DevOverlap
 TOKENIZER_SENTENCES = 1_000_000
 # Reason for leaving out a pair that shares a sentence with a held-out one: testing on it would
 # reward memory.
-SHARED_SENTENCE = "a sentence of a held-out pair"
+SHARED_SENTENCE = "a sentence of a pair that is kept apart"
 
 KIND, FORMAT = "pellucid shards", 2
 
@@ -278,16 +278,15 @@ def read_overlap(data: DataConfig) -> DevOverlap | None:
 
 def reading_notes(skipped: SkippedPairs) -> list[str]:
     """Return the notes on training pairs that were not read, and on those whose lines were joined."""
-    notes = [f"left out of the training data: {skipped}"] if skipped else []
+    notes = [skipped.describe("are not trained on")] if skipped else []
     return [*notes, skipped.describe_joined()] if skipped.joined else notes
 
 
 def note_held_out(drawn: int) -> str:
     """Return the note on pairs that were taken out of training."""
     return (
-        f"no dev set named: {drawn:,} pairs are held out of training to measure progress, and "
-        "pairs that share a sentence with them are left out (dev_source and dev_target name "
-        "others, data.held_out fewer)"
+        f"{drawn:,} pairs are kept apart to measure progress, and pairs that share a sentence with "
+        "them are left out. To choose them yourself: --dev-source, --dev-target."
     )
 
 
@@ -344,7 +343,8 @@ def draw_held_out(pairs: int, limit: int, seed: int) -> list[int]:
     # A tenth of fewer would be a single pair.
     if pairs < 20:
         raise ValueError(
-            f"{pairs} pairs are too few to hold some out; name dev_source and dev_target"
+            f"{pairs} pairs are too few to train on and to measure with; give a few hundred, or "
+            "files to measure with (dev_source and dev_target)"
         )
     return Random(seed).sample(range(pairs), min(limit, pairs // 10))
 

@@ -118,14 +118,15 @@ def choose_settings(
     if size is None:
         size = scale.size
         reason = (
-            f"size {size}: enough for the {pairs:,} pairs left to train on (--size chooses another)"
+            f"A model of size {size} is large enough for the {pairs:,} pairs left to train on "
+            "(--size chooses another)."
         )
         chosen.choose({"model.size": size}, reason)
 
     chosen.choose(
         {"model.dropout": scale.dropout, "optim.dropout_rise": _DROPOUT_RISE_EPOCHS},
-        f"dropout rising to {scale.dropout} in {_DROPOUT_RISE_EPOCHS:.0f} epochs: {pairs:,} pairs "
-        "seen so often are learned by heart",
+        f"Dropout grows to {scale.dropout} in {_DROPOUT_RISE_EPOCHS:.0f} epochs, so that the model "
+        f"does not learn the {pairs:,} pairs by heart.",
     )
 
     is_long = steps is None and (_DEFAULT_MINUTES if minutes is None else minutes) >= LONG_MINUTES
@@ -134,18 +135,19 @@ def choose_settings(
         batch_tokens = scale.long_batch_tokens
     chosen.choose(
         {"train.batch_tokens": batch_tokens},
-        f"batches of {batch_tokens:,} target positions: the less text, the more and the smaller "
-        "the updates",
+        f"Each update learns from about {batch_tokens:,} target pieces: with little text, many "
+        "small updates work best.",
     )
     if is_long and scale.both_directions:
         chosen.choose(
             {"train.both_directions": scale.both_directions},
-            f"both directions in the first {scale.both_directions:.0%} of the run: text seen "
-            "often teaches more if half of the batches are translated backwards at first",
+            f"In the first {scale.both_directions:.0%} of the run, half of the batches are "
+            "translated backwards: text that is seen often teaches more so.",
         )
     chosen.choose(
         {"tokenizer.vocabulary": scale.vocabulary},
-        f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn",
+        f"The vocabulary has up to {scale.vocabulary:,} pieces: so many stand often enough in "
+        "this much text to be learned.",
     )
     _choose_length_and_precision(chosen, steps, minutes)
 
@@ -155,25 +157,26 @@ def choose_settings(
     peak, warmup = PEAKS.get(optimizer, PEAKS["muon"])[known_size], _WARMUP[known_size]
     chosen.choose(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
-        f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
+        f"The learning rate goes up to {peak:g} in {warmup} updates, and then straight down to "
+        "zero at the end.",
     )
 
     # Measured at the sizes tiny, small and base (benchmarks/results/trials.md).
     chosen.choose(
         {"optim.kind": "muon"},
-        "Muon for the matrices inside the layers: the same loss after fewer updates (--set "
-        "optim.kind=adam is the optimizer of the paper)",
+        "The optimizer Muon changes the matrices inside the layers: it needs fewer updates for the "
+        "same loss (--set optim.kind=adam is the optimizer of the paper).",
     )
     if optimizer == "muon":
         chosen.choose(
             {"optim.weight_decay": _MUON_DECAY},
-            f"weight decay {_MUON_DECAY:g}: in short runs, new text is translated a little better "
-            "with it",
+            f"Weight decay is {_MUON_DECAY:g}: short runs translate new text a little better with "
+            "it.",
         )
     chosen.choose(
         {"train.initial_embeddings": "text"},
-        "embeddings that begin with the text: a word and its translation are neighbours before "
-        "the first update (--set train.initial_embeddings=random begins without)",
+        "Words that often stand in the same pairs begin with similar vectors (--set "
+        "train.initial_embeddings=random begins without).",
     )
     return chosen
 
@@ -221,9 +224,9 @@ def _choose_fine_tuning_settings(
     _choose_length_and_precision(chosen, steps, minutes)
     chosen.choose(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
-        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than Adam's for a new "
-        "model of this width, then straight down to zero: larger steps learn faster and forget "
-        "more (--set optim.peak=...)",
+        f"The learning rate goes up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than Adam's for "
+        "a new model of this width, then straight down to zero: larger steps learn faster and "
+        "forget more (--set optim.peak=...).",
     )
     return chosen
 
@@ -241,21 +244,20 @@ def _choose_length_and_precision(
     if steps is None and minutes is None:
         chosen.choose(
             {"train.minutes": _DEFAULT_MINUTES},
-            f"{_DEFAULT_MINUTES:.0f} minutes: enough for a first result (--minutes or --steps "
-            "chooses; longer is better)",
+            f"The run takes {_DEFAULT_MINUTES:.0f} minutes, enough for a first result (--minutes "
+            "or --steps chooses; longer is better).",
         )
     elif minutes is not None and minutes < LONG_MINUTES:
         sentences = max(100, round(_DEV_SENTENCES * minutes / LONG_MINUTES))
         chosen.choose(
             {"train.dev_sentences": sentences},
-            f"{sentences} dev sentences translated at each evaluation: {_DEV_SENTENCES} would "
-            f"take a good part of {minutes:g} minutes",
+            f"Progress is measured on {sentences} sentences only, because the run is short.",
         )
     if has_native_bfloat16(ALONE.device):
         chosen.choose(
             {"train.precision": "bfloat16"},
-            "products in bfloat16, which this machine has built in: the same loss in less time "
-            "(--set train.precision=float32 for more digits)",
+            "It computes in bfloat16, which this processor is fast at (--set "
+            "train.precision=float32 for more digits).",
         )
 
 
@@ -357,6 +359,11 @@ def _data_table(data: dict[str, str]) -> dict[str, str]:
             data[pairs_key] = data.pop(source)
         elif len(files) == 1:
             [file], [missing] = files.values(), {source, target} - files.keys()
+            if Path(file).suffix.lower() in (".xlsx", ".xls", ".ods"):
+                raise ValueError(
+                    f"{file} is a spreadsheet, which training cannot read; save it as CSV, and "
+                    f"name that file as {source}"
+                )
             raise ValueError(
                 f"{missing} is missing: name the file that belongs to {file}, line by line; or, "
                 f"as {source} alone, one file of pairs, which ends in {PAIR_ENDINGS}"

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from contextlib import suppress
+from datetime import datetime, timedelta
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pellucid.training.update import UpdateResult
 REPORT_EVERY = 50  # updates between two lines of `log.jsonl`
 # Seconds of training after which a run can tell whether other programs slow it down.
 SECONDS_TO_JUDGE = 3.0
+LEAST_SECONDS_LEFT = 30.0  # a run that is ready sooner does not say when
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -30,6 +32,14 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         except json.JSONDecodeError:
             break
     return rows
+
+
+def describe_time_left(seconds: float) -> str:
+    """Return the line that says when a run will be ready that needs so many seconds more."""
+    clock = (datetime.now() + timedelta(seconds=seconds)).strftime("%H:%M")
+    return (
+        f"Ready: about {clock}, in {seconds / 60:.3g} minutes. Ctrl-C saves everything and stops."
+    )
 
 
 class ProgressOutput:
@@ -131,6 +141,8 @@ class RunLog:
         self.evaluations: dict[int, Evaluation] = {}
         self.beginning: dict[str, Any] = {}  # what the report of the first update has, too
         self.processor, self.started = ProcessorShare() if on_cpu else None, time.monotonic()
+        # Whether the run has so many updates, and nobody said yet how long they take.
+        self.counts_updates, self.progress_before = False, 0.0
         if path is None:
             return
 
@@ -177,11 +189,26 @@ class RunLog:
                 **(self.beginning if counts.step == 1 else {}),
             )
             counts.since_report = SinceReport()
+            self.note_end(progress)
             self.note_busy_machine()
+
+    def note_end(self, progress: float) -> None:
+        """Say once, after some seconds of training, when a run of so many updates will be ready."""
+        if not self.counts_updates or self.seconds_open() < SECONDS_TO_JUDGE:
+            return
+        self.counts_updates = False
+        gained = progress - self.progress_before
+        left = self.seconds_open() * (1 - progress) / gained if gained > 0 else 0.0
+        if left >= LEAST_SECONDS_LEFT:
+            self.output.say(describe_time_left(left))
+
+    def seconds_open(self) -> float:
+        """Seconds since the log was opened."""
+        return time.monotonic() - self.started
 
     def note_busy_machine(self) -> None:
         """Say once, after some seconds of training, when other programs slow the run down."""
-        if self.processor is None or time.monotonic() - self.started < SECONDS_TO_JUDGE:
+        if self.processor is None or self.seconds_open() < SECONDS_TO_JUDGE:
             return
         share, self.processor = self.processor.measure(), None
         if share is not None and share < BUSY_SHARE:

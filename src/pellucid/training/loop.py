@@ -63,12 +63,14 @@ def train_run(
     reasons: Sequence[str] = (),
     *,
     glance: CorpusGlance | None = None,
+    explain: bool = False,
 ) -> Outcome:
     """Train as `run` says, into the run directory `out`, or `resume` there from the newest checkpoint, to the bit.
 
-    Where there is nothing to resume yet, the run begins. The direction is printed first, and then
-    the `reasons` for settings that were chosen for the user. A run that begins takes a `glance` at
-    its text.
+    Where there is nothing to resume yet, the run begins. What it reads, how large its model is and
+    when it will be ready is printed first. The `reasons` for settings that were chosen for the user
+    stand in run.toml, and are printed with `explain`. A run that begins takes a `glance` at its
+    text.
 
     Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, for
     a resume with other settings or data than the run began with, and while another process trains
@@ -77,7 +79,7 @@ def train_run(
     tune_memory()
     with (
         explain_failures(out),
-        open_run(run, out, resume, reasons, glance) as (setup, state),
+        open_run(run, out, resume, reasons, glance, explain) as (setup, state),
         open_log(setup, state) as log,
     ):
         counts, workers, stop = state.counts, setup.workers, ""
@@ -163,6 +165,8 @@ def open_log(setup: RunSetup, state: TrainState) -> Iterator[RunLog]:
 
     with tracking as tracker:
         log = RunLog(path, state.counts, setup.output, device.type == "cpu", tracker)
+        log.counts_updates = setup.run.train.minutes is None
+        log.progress_before = run_progress(state.counts, setup.run.train)
         if setup.data.dev_overlap:
             log.beginning = {"dev_overlap": setup.data.dev_overlap}
         for note in (explain_float32(setup.run.train.precision, device), setup.kernels.note):

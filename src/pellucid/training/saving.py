@@ -233,7 +233,7 @@ def save_last_models(setup: RunSetup, state: TrainState, log: RunLog) -> Evaluat
     # After all models are written: reports that a full disk refused must not cost the run its
     # models.
     log.require_written()
-    setup.output.say(f"seen in training: {state.stream.describe_ledger}")
+    setup.output.say(f"The model saw {state.stream.describe_ledger}.")
     if troubles := describe_troubles(counts):
         setup.output.say(f"what went wrong on the way: {troubles}")
     setup.workers.barrier()

@@ -39,6 +39,7 @@ from pellucid.store.atomic import (
 from pellucid.store.directory import WEIGHTS, load_bundle
 from pellucid.training.config import RunConfig, read_run
 from pellucid.training.data import combine_fingerprints, draw_dev_pairs, pair_blocks
+from pellucid.training.log import read_log
 from pellucid.training.shard_writing import CorpusFacts, count_rows
 
 KIND, FORMAT = "pellucid states", 1
@@ -125,6 +126,30 @@ def store_directory(model_directory: Path) -> Path:
     return resolved.with_name(f"{resolved.name}.states")
 
 
+def _describe_time(model_directory: Path, manifest: dict[str, Any]) -> str:
+    """Return how long the store of a model will take to make, in brackets; empty where nothing says it.
+
+    Estimated by the speed of its training: reading a pair once is a third of the work of learning
+    from it.
+    """
+    log = model_directory.resolve().parent / "log.jsonl"
+    if not log.is_file():
+        return ""
+    seen, target_tokens, speed = 0, 0, 0
+    for row in read_log(log):
+        if "tokens_per_second" in row and row.get("seen"):
+            seen, target_tokens = sum(row["seen"].values()), row["target_tokens"]
+            speed = row["tokens_per_second"]
+    pairs = sum(account["trained_on"] for account in manifest.get("pairs", []))
+    if not (seen and speed and pairs):
+        return ""
+
+    minutes = pairs * target_tokens / seen / speed / 3 / 60
+    if minutes < 1.5:
+        return " (about a minute for this model)"
+    return f" (about {minutes:,.0f} minutes for this model)"
+
+
 def open_state_store(model_directory: Path, manifest: dict[str, Any]) -> StateStore:
     """Open the store of the model with this manifest.
 
@@ -133,9 +158,9 @@ def open_state_store(model_directory: Path, manifest: dict[str, Any]) -> StateSt
     folder = store_directory(model_directory)
     command = f"pellucid remember {model_directory}"
     if not (folder / MANIFEST).is_file():
+        takes = _describe_time(model_directory, manifest)
         raise ValueError(
-            f"{folder} is missing: the states of the training text must be stored once, with "
-            f"`{command}`"
+            f"{folder} is missing: before training lines can be found, run `{command}` once{takes}"
         )
 
     about = read_manifest(folder)

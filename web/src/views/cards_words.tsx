@@ -1,7 +1,7 @@
 // Claim cards on word vectors: cosines of words, and sums and differences of them.
 import { useState } from "preact/hooks";
 import { makeSymmetricScale } from "../colour";
-import { formatCount, formatNumber, quotePiece } from "../format";
+import { formatNumber, quotePiece } from "../format";
 import { useApp, useDark, useLoaded } from "../hooks";
 import { Missing, NotReady, NumberValue } from "../parts";
 import { Sheet } from "../sheet";
@@ -116,7 +116,7 @@ function AnalogyAnswer({ answer }: { answer: Analogy }) {
         <NeighbourTable name="with the words of the question" neighbours={answer.with_inputs} />
       </div>
       <Outcome>
-        {answer.verdict.charAt(0).toUpperCase() + answer.verdict.slice(1)}. With random vectors any of {formatCount(answer.candidates)} pieces would be as likely to come first.
+        {answer.verdict.charAt(0).toUpperCase() + answer.verdict.slice(1)}.
       </Outcome>
     </>
   );

@@ -19,7 +19,7 @@ export function findStudiedHead(studied: HeadStudyAnswer | null, section: string
 export function describeRole(head: StudiedHead | undefined): string[] {
   if (!head) return [];
   const role = head.badges.map((badge) => `${badge.mark} (${badge.says})`).join(", ");
-  return [`role: ${role || "none by the rules"}`, `change of the loss without it: ${formatSigned(head.silent)}`];
+  return [`role: ${role || "not clear"}`, `change of the loss without it: ${formatSigned(head.silent)}`];
 }
 
 /** Makes one colour scale for all heads: the loss without a head, symmetric about 0. */
@@ -51,17 +51,17 @@ export function HeadRole(props: { section: string; head: number }) {
   const study = app.headStudy.value?.study;
   if (!studiedHead || !study) return null;
   const error = studiedHead.error === null ? "" : ` ± ${formatNumber(studiedHead.error)}`;
+  // Without a role, and with a cost that may be chance.
+  const isUseless = !studiedHead.badges.length && studiedHead.error !== null && Math.abs(studiedHead.silent) <= studiedHead.error;
   return (
     <p class="head-role">
-      role:{" "}
-      {studiedHead.badges.length
-        ? studiedHead.badges.map((badge) => (
-            <span>
-              <b class="chip">{badge.mark}</b> {badge.says}{" "}
-            </span>
-          ))
-        : "none by the rules "}
-      · change of the loss without this head:{" "}
+      {studiedHead.badges.length ? "role: " : "This head has no clear role"}
+      {studiedHead.badges.map((badge) => (
+        <span>
+          <b class="chip">{badge.mark}</b> {badge.says}{" "}
+        </span>
+      ))}
+      {isUseless ? ", and the model does as well without it. " : " · "}change of the loss without this head:{" "}
       <b class="mono" title={String(studiedHead.silent)}>
         {app.hidden.value ? "?" : formatSigned(studiedHead.silent)}
       </b>

@@ -74,8 +74,7 @@ function LogitOrigin({ app, manifest, step }: { app: App; manifest: Manifest; st
       {loaded.state === "ready" && !loaded.value && <Missing message="The account of this choice was not captured." />}
       {loaded.state === "ready" && loaded.value && <LogitParts app={app} manifest={manifest} account={loaded.value} />}
       <p class="quiet">
-        Direct effects, with every norm frozen as it was in this run. What a part changes in later parts is counted in those parts, not in its
-        own.
+        Each bar is what a part adds to the number directly; what it causes in later layers is in their bars.
       </p>
     </section>
   );

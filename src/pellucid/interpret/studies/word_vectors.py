@@ -312,13 +312,18 @@ def parse_question(words: Sequence[str], table: Embeddings) -> tuple[SignedWord,
 
     Raises ValueError for anything else.
     """
+    if len(words) == 1:  # the question in quotes, as one word of the command line
+        words = words[0].split()
     if len(words) == 3 and not {"+", "-"} & set(words):
         words = [words[0], "-", words[1], "+", words[2]]
     # a question may begin with its sign, as in - man + king + woman
     signed = words if words and words[0] in ("+", "-") else ["+", *words]
     signs, texts = signed[0::2], signed[1::2]
     if len(signs) != len(texts) or len(texts) < 2 or not set(signs) <= {"+", "-"} or {"+", "-"} & set(texts):
-        raise ValueError(f"{' '.join(words)!r} is no analogy; write it as: king - man + woman")
+        raise ValueError(
+            f"{' '.join(words)!r} is not an analogy; it needs words with signs between them, for example: "
+            "king - man + woman"
+        )
 
     terms = []
     for sign, text in zip(signs, texts, strict=True):

@@ -41,7 +41,7 @@ def check_captured_run(run: CapturedRun) -> list[Check]:
 
 def _check_fused_run(run: CapturedRun) -> Iterator[Check]:
     """Check the logits against a run without a watcher, which takes the fused kernel where there is one."""
-    logits_name = "a run that nobody watches gives the same logits"
+    logits_name = "without recording, the model computes the same numbers"
     same_name = "that run finds the same pieces most likely"
     if reason := run.why_not_checked("logits", edits=True):
         yield from checks_not_made(reason, logits_name, same_name)

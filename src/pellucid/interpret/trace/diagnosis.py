@@ -268,8 +268,9 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[_Findi
         [piece] = case.tokenizer.target_pieces(case.target[step : step + 1])
         [reference_piece] = case.tokenizer.target_pieces(ids[step : step + 1])
         says = (
-            f"The model gives the reference the score {reference_score:.2f} and this translation {score:.2f}: no "
-            f"wider search would choose the reference. They first differ at piece {step + 1}, where the log p of "
+            f"The model itself prefers its own translation (score {score:.2f}, the reference "
+            f"{reference_score:.2f}), so a wider search would not help; it has to learn the other one. They first "
+            f"differ at piece {step + 1}, where the log p of "
             f"“{piece}” is {log_probs[step]:.2f} and that of “{reference_piece}” is {reference_log_probs[step]:.2f}."
         )
         numbers |= {"log_prob": log_probs[step], "reference_log_prob": reference_log_probs[step]}

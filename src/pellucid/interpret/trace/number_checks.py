@@ -215,7 +215,7 @@ def check_accounts(run: CapturedRun) -> Iterator[Check]:
     """Check that the parts of every written piece's logit add up to it, and would not if the largest were missing."""
     limit = 1e-10 if run.rounding < 1e-9 else 1e-4
     sums = "the parts of each written piece's logit add up to it"
-    control = "without its largest part, no logit adds up"
+    control = "test of the test: without the largest part, the sum is wrong, as it should be"
     needed = [name for name in operations(run.config) if name == "logits" or name.startswith("decoder.")]
     if reason := run.why_not_checked(*needed, formulas=True):
         yield from checks_not_made(reason, sums, control)

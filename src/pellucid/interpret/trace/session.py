@@ -498,7 +498,10 @@ def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[
     if segment.marked.text != line.cut_line.line.text.strip():
         notes.append("tags and text around the sentence are not read by the model")
     if translator.engine is not translator.torch:
-        notes.append("the search was run by torch, which a trace looks into, and not by this model's own engine")
+        notes.append(
+            "PyTorch made this translation, so that every number could be kept; CTranslate2, which "
+            "`pellucid translate` uses, writes the same text"
+        )
     if not whole:
         notes.append("for a sentence this long only the patterns are captured; ask for more with keep")
     return notes
