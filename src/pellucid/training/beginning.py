@@ -16,7 +16,13 @@ from pellucid.model import Transformer
 from pellucid.store.atomic import write_text_whole
 from pellucid.training.checkpoint import TrainState, list_checkpoints, restore_state
 from pellucid.training.config import RunConfig
-from pellucid.training.data import CorpusGlance, TrainingData, read_data, read_shards_manifest
+from pellucid.training.data import (
+    CorpusGlance,
+    TrainingData,
+    read_data,
+    read_shards_manifest,
+    write_held_out,
+)
 from pellucid.training.dev_evaluation import DevSet
 from pellucid.training.direction import describe_direction
 from pellucid.training.distributed import ALONE, TrainingFailed, Workers
@@ -139,6 +145,7 @@ def begin_run(
         # First: with it, a run that is killed from here on can restart.
         write_text_whole(out / "run.toml", to_toml(run))
         record_texts(run, data, out)
+        write_held_out(run, data.dev, out)
     return setup, state
 
 
@@ -296,6 +303,7 @@ def resume_run(
     if workers.is_first:
         # The data may have moved, the run may be longer now.
         write_text_whole(out / "run.toml", to_toml(run))
+        write_held_out(run, data.dev, out)
     return setup, state
 
 

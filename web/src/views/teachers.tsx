@@ -13,15 +13,21 @@ function findCurrentWord(app: App, { target }: Manifest): number {
   return target.words[app.step.value] ?? listWords(target).length - 1;
 }
 
-/** Shows the training pairs behind the word of the current step, once they are asked for. */
-export function WhoTaughtIt({ manifest }: { manifest: Manifest }) {
+/** Shows the training pairs behind the word of the current step, at first behind a `suspect` one, once they are asked for. */
+export function WhoTaughtIt({ manifest, suspect }: { manifest: Manifest; suspect?: number | undefined }) {
   const app = useApp();
   const [asked, setAsked] = useState<string | null>(null);
+  const [firstStep] = useState(app.step.value);
+  const [isPicked, setIsPicked] = useState(false);
   const words = listWords(manifest.target);
-  const current = findCurrentWord(app, manifest);
+  const isUnmoved = !isPicked && app.step.value === firstStep;
+  const current = suspect !== undefined && isUnmoved ? suspect : findCurrentWord(app, manifest);
   const word = words[current];
   if (word === undefined) return null;
-  const pick = (number: string) => (app.step.value = manifest.target.words.indexOf(Number(number)));
+  const pick = (number: string) => {
+    setIsPicked(true);
+    app.step.value = manifest.target.words.indexOf(Number(number));
+  };
   return (
     <section class="panel stack" aria-label="Who taught it?">
       <header class="row">

@@ -216,21 +216,51 @@ function paintScatter(canvas: HTMLCanvasElement, frame: MapFrame, props: Scatter
   }
   pen.font = "13px ui-sans-serif, system-ui, sans-serif";
   pen.lineJoin = "round";
-  for (const [point, ink] of inkByPoint) {
+  const marked = [...inkByPoint].map(([point, ink]) => {
     const [x, y] = locatePoint(frame, places, point);
     const text = (map.pieces[point] ?? "").replace(/^\u2581/, "");
-    const left = x + 8 + pen.measureText(text).width > frame.width;
+    return { ink, text, x, y, width: pen.measureText(text).width };
+  });
+  for (const { ink, x, y } of marked) {
     pen.fillStyle = ink;
     pen.beginPath();
     if (ink === inks.accent) pen.arc(x, y, 4, 0, 2 * Math.PI);
     else pen.rect(x - 4, y - 4, 8, 8); // told apart by shape as well as by colour
     pen.fill();
-    pen.textAlign = left ? "right" : "left";
+  }
+  const labels = [...marked].reverse(); // the last, above the others, is the first to get a place
+  placeLabels(labels, frame.width).forEach((place, i) => {
+    if (!place) return;
+    const { ink, text } = labels[i]!;
+    pen.fillStyle = ink;
     pen.strokeStyle = inks.panel;
     pen.lineWidth = 3;
-    pen.strokeText(text, left ? x - 8 : x + 8, y + 4);
-    pen.fillText(text, left ? x - 8 : x + 8, y + 4);
-  }
+    pen.strokeText(text, place.x, place.y);
+    pen.fillText(text, place.x, place.y);
+  });
+}
+
+const [LABEL_HEIGHT, LABEL_GAP] = [15, 8]; // pixels of a label, and between it and its point
+
+/**
+ * Places labels of these widths beside their points: right, left, above or below, where they are inside the frame and cover no
+ * label before them. Gives the left end of each base line; null where there is no room, for the readout names any point.
+ */
+export function placeLabels(points: readonly { x: number; y: number; width: number }[], frameWidth: number): ({ x: number; y: number } | null)[] {
+  const placed: { x: number; y: number; width: number }[] = [];
+  return points.map(({ x, y, width }) => {
+    const options = [
+      { x: x + LABEL_GAP, y: y + 4 },
+      { x: x - LABEL_GAP - width, y: y + 4 },
+      { x: x - width / 2, y: y - LABEL_GAP },
+      { x: x - width / 2, y: y + LABEL_GAP + 11 },
+    ];
+    const isFree = (option: { x: number; y: number }) =>
+      placed.every((other) => option.x >= other.x + other.width || other.x >= option.x + width || Math.abs(option.y - other.y) >= LABEL_HEIGHT);
+    const place = options.find((option) => option.x >= 0 && option.x + width <= frameWidth && isFree(option));
+    if (place) placed.push({ ...place, width });
+    return place ?? null;
+  });
 }
 
 interface MapFrame {
