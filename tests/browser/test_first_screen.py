@@ -109,7 +109,7 @@ def test_the_least_sure_word_is_marked_and_debug_begins_with_it(first_page: Page
         "text => document.querySelector('.translation').textContent === text", model.translate(OTHER).text
     )
     assert reference.input_value() == model.translate(OTHER).text
-    first_page.tab.get_by_text("In 2 sentences that it was not trained on").wait_for()
+    first_page.tab.get_by_text("In 2 sentences not trained on").wait_for()
 
 
 def test_after_enter_the_focus_leaves_the_box_so_that_keys_work(first_page: Page):

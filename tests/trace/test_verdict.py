@@ -7,6 +7,7 @@ from itertools import permutations
 from math import log
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -360,7 +361,9 @@ def test_a_source_word_that_was_written_twice_is_found_where_the_two_stand_apart
             target_words=[range(1), range(1, 2), range(2, 4)],
         )
         source = -np.array([[*row[:2], row[2] / 2, row[2] / 2] for row in losses])
-        return find_doubled_words(case, ErasureEffects(source, np.zeros((4, 4)), 0.0, 0.0, np.zeros((3, 3))))
+        return find_doubled_words(
+            cast(TranslationCase, case), ErasureEffects(source, np.zeros((4, 4)), 0.0, 0.0, np.zeros((3, 3)))
+        )
 
     losses = [1.0, 0.0, 0.0], [6.0, 1.0, 4.0], [0.0, 9.0, 0.0]
     [finding] = find("cerraron puertas cerradas", *losses)

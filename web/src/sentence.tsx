@@ -306,7 +306,9 @@ export function Scrubber(props: { manifest: Manifest }) {
   return (
     <section class="scrubber" aria-label="Translation" data-subject="translation">
       <p ref={heading} class="translation" lang={manifest.languages?.target} tabIndex={-1}>
-        {texts?.map((text, i) => <span {...(doubt && target.words[i] === doubt.word && { class: "doubted", title: `Least sure of ${describeDoubt(doubt)}` })}>{text}</span>) ?? (target.text || <span class="quiet">an empty translation</span>)}
+        {texts?.map((text, i) => (doubt && target.words[i] === doubt.word ? <DoubtedText text={text} /> : <span>{text}</span>)) ?? (
+          target.text || <span class="quiet">an empty translation</span>
+        )}
       </p>
       <div class="scrubber-side">
         <PlayBar />
@@ -383,6 +385,16 @@ export function Scrubber(props: { manifest: Manifest }) {
         </div>
       </div>
     </section>
+  );
+}
+
+/** Underlines what a piece adds to the word that the model was least sure of, but not the space before it. */
+function DoubtedText({ text }: { text: string }) {
+  return (
+    <span>
+      {/^ /.exec(text)?.[0]}
+      <span class="doubted">{text.trimStart()}</span>
+    </span>
   );
 }
 

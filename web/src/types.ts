@@ -406,6 +406,17 @@ export interface InfluenceAnswer {
   says: string | null;
 }
 
+/** How the model learns a pair: the loss of each piece in nats, one update of plain gradient descent, and its checkpoints. */
+export interface TrainingAnswer {
+  target: string;
+  reads: string[]; // at each position, and the piece that it must write
+  writes: string[];
+  losses: number[];
+  losses_after: number[]; // the update
+  update: { parameter: string; row: number; piece: string; column: number; before: number; gradient: number; rate: number; after: number };
+  checkpoints: { step: number; translation: string; loss: number }[]; // the first, the middle and the last
+}
+
 /** Where a server puts corrections of its translations. */
 export interface CorrectionSettings {
   stores: boolean;
@@ -429,6 +440,7 @@ export interface Acts {
   identity: { args: { sentence: string; target?: string }; gives: Diagonals };
   heads: { args: Record<string, never>; gives: HeadStudyAnswer };
   influence: { args: { word: string }; gives: InfluenceAnswer };
+  training: { args: { target?: string }; gives: TrainingAnswer };
 }
 
 /**

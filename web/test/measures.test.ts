@@ -313,7 +313,7 @@ test("no label of the map covers another, and where there is no room one is left
     ...Array.from({ length: 20 }, () => ({ x: 101, y: 101, width })),
   ];
   const places = placeLabels(points, 400);
-  assert.deepEqual(places.slice(0, 3), [{ x: 108, y: 104 }, { x: 66, y: 106 }, { x: 352, y: 54 }]);
+  assert.deepEqual(places.slice(0, 3), [{ x: 108, y: 104, width }, { x: 66, y: 106, width }, { x: 352, y: 54, width }]);
   const shown = places.filter((place) => place !== null);
   assert.ok(shown.length < points.length);
   for (const a of shown) for (const b of shown) assert.ok(a === b || Math.abs(a.x - b.x) >= width || Math.abs(a.y - b.y) >= 15);

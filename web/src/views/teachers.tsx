@@ -13,19 +13,17 @@ function findCurrentWord(app: App, { target }: Manifest): number {
   return target.words[app.step.value] ?? listWords(target).length - 1;
 }
 
-/** Shows the training pairs behind the word of the current step, at first behind a `suspect` one, once they are asked for. */
+/** Shows the training pairs behind a word, once they are asked for: a `suspect` one until another is picked, or that of the step. */
 export function WhoTaughtIt({ manifest, suspect }: { manifest: Manifest; suspect?: number | undefined }) {
   const app = useApp();
   const [asked, setAsked] = useState<string | null>(null);
-  const [firstStep] = useState(app.step.value);
-  const [isPicked, setIsPicked] = useState(false);
+  const [first, setFirst] = useState(suspect);
   const words = listWords(manifest.target);
-  const isUnmoved = !isPicked && app.step.value === firstStep;
-  const current = suspect !== undefined && isUnmoved ? suspect : findCurrentWord(app, manifest);
+  const current = first ?? findCurrentWord(app, manifest);
   const word = words[current];
   if (word === undefined) return null;
   const pick = (number: string) => {
-    setIsPicked(true);
+    setFirst(undefined);
     app.step.value = manifest.target.words.indexOf(Number(number));
   };
   return (

@@ -9,7 +9,7 @@ import { listWords } from "../network";
 import { NotReady, Value } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
-import type { Check, Doubt, Finding, Manifest, Verdict } from "../types";
+import type { Check, Finding, Manifest, Verdict } from "../types";
 import { BeforeAfter, EditForm } from "./compare";
 import { CorrectIt, WhoTaughtIt } from "./teachers";
 
@@ -41,9 +41,11 @@ function VerdictPanel({ app, manifest }: { app: App; manifest: Manifest }) {
   const [typed, setTyped] = useState<string | null>(null); // null: the reference that is known
   const [asked, setAsked] = useState<string | null>(null);
   const reference = (asked ?? known).trim();
+  const { doubt } = manifest; // known before anything is asked
+  const counts = describeDoubtCounts(app.examples.value?.doubts);
   const isChanged = manifest.edits.some(({ kind }) => kind !== "prefix");
   const load = async () => {
-    if (isChanged) throw new Error("This run was changed, so its translation is not the model's own: there is a verdict without the change.");
+    if (isChanged) throw new Error("A changed run gets no verdict.");
     return app.fetchAnswer("verdict", reference ? { reference } : {});
   };
   const loaded = useLoaded(load, `${manifest.id} ${reference}`);
@@ -71,31 +73,13 @@ function VerdictPanel({ app, manifest }: { app: App; manifest: Manifest }) {
         </form>
       )}
       <ul class="findings">
-        {manifest.doubt && <DoubtFinding app={app} doubt={manifest.doubt} />}
+        {doubt && <FindingRow app={app} finding={{ kind: "doubt", says: `The model was least sure of ${describeDoubt(doubt)}.`, step: doubt.step, numbers: {} }} />}
         {loaded.state === "ready" && loaded.value.findings.map((finding) => finding.kind !== "doubt" && <FindingRow app={app} finding={finding} />)}
       </ul>
       <NotReady loaded={loaded} />
-      {describeDoubtCounts(app.examples.value?.doubts) && <p class="quiet">{describeDoubtCounts(app.examples.value?.doubts)}</p>}
+      {counts && <p class="quiet">{counts}</p>}
       {loaded.state === "ready" && <Erasures manifest={manifest} verdict={loaded.value} />}
     </section>
-  );
-}
-
-/** Names the word that the model was least sure of; it is known before anything is asked. */
-function DoubtFinding({ app, doubt }: { app: App; doubt: Doubt }) {
-  const showStep = () => {
-    app.step.value = doubt.step;
-    app.goTo({ view: "output" });
-  };
-  return (
-    <li>
-      <strong>Least sure.</strong> The model was least sure of {describeDoubt(doubt)}.
-      <span class="row finding-numbers">
-        <button type="button" class="button" onClick={showStep}>
-          Look there
-        </button>
-      </span>
-    </li>
   );
 }
 

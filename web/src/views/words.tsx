@@ -240,25 +240,23 @@ function paintScatter(canvas: HTMLCanvasElement, frame: MapFrame, props: Scatter
   });
 }
 
-const [LABEL_HEIGHT, LABEL_GAP] = [15, 8]; // pixels of a label, and between it and its point
+interface LabelPlace {
+  x: number;
+  y: number;
+  width: number;
+}
 
 /**
- * Places labels of these widths beside their points: right, left, above or below, where they are inside the frame and cover no
+ * Places labels of these widths right or left of their points, where they are inside the frame and cover no
  * label before them. Gives the left end of each base line; null where there is no room, for the readout names any point.
  */
-export function placeLabels(points: readonly { x: number; y: number; width: number }[], frameWidth: number): ({ x: number; y: number } | null)[] {
-  const placed: { x: number; y: number; width: number }[] = [];
+export function placeLabels(points: readonly LabelPlace[], frameWidth: number): (LabelPlace | null)[] {
+  const placed: LabelPlace[] = [];
   return points.map(({ x, y, width }) => {
-    const options = [
-      { x: x + LABEL_GAP, y: y + 4 },
-      { x: x - LABEL_GAP - width, y: y + 4 },
-      { x: x - width / 2, y: y - LABEL_GAP },
-      { x: x - width / 2, y: y + LABEL_GAP + 11 },
-    ];
-    const isFree = (option: { x: number; y: number }) =>
-      placed.every((other) => option.x >= other.x + other.width || other.x >= option.x + width || Math.abs(option.y - other.y) >= LABEL_HEIGHT);
-    const place = options.find((option) => option.x >= 0 && option.x + width <= frameWidth && isFree(option));
-    if (place) placed.push({ ...place, width });
+    const options = [x + 8, x - 8 - width].map((left) => ({ x: left, y: y + 4, width }));
+    const isFree = (label: LabelPlace) => placed.every((other) => label.x >= other.x + other.width || other.x >= label.x + width || Math.abs(label.y - other.y) >= 15);
+    const place = options.find((label) => label.x >= 0 && label.x + width <= frameWidth && isFree(label));
+    if (place) placed.push(place);
     return place ?? null;
   });
 }
