@@ -12,7 +12,7 @@ from pellucid.decode.translator import inference_only
 from pellucid.interpret.trace.trace import TraceData
 
 # Probability of its least likely piece from which a word is not doubted. Of the demo's translations
-# nearly all wrong ones have a piece below it, and few right ones: benchmarks/results/doubt.md
+# all wrong ones have a piece below it, and one right one in seven: benchmarks/results/doubt.md
 SURE = 0.7
 # Most pieces of a word. Where no spaces are written a "word" is a clause, so its piece is named instead.
 MOST_PIECES = 12
