@@ -62,15 +62,12 @@ def study_training(trace: Trace, target: str | None = None) -> dict[str, Any]:
     if target is not None and len(ids) < 2:  # EOS alone
         raise ValueError("the translation is blank; write one, or leave it out")
     if len(ids) > config.max_positions:
-        raise ValueError(
-            f"the translation has {len(ids)} pieces, this model takes {config.max_positions}"
-        )
+        problem = f"the translation has {len(ids)} pieces, this model takes {config.max_positions}"
+        raise ValueError(problem)
     count = sum(parameter.numel() for parameter in trace.model.parameters())
     if count > MOST_PARAMETERS:
-        raise ValueError(
-            f"an update is shown for at most {MOST_PARAMETERS:,} parameters, and this model has "
-            f"{count:,}"
-        )
+        problem = f"an update is shown for at most {MOST_PARAMETERS:,} parameters"
+        raise ValueError(f"{problem}, and this model has {count:,}")
 
     losses, losses_after, update = update_once(trace.model, trace.source.ids, ids)
     return {
@@ -111,7 +108,9 @@ def update_once(
 
 
 def _piece_losses(
-    model: Transformer, source: Sequence[int], target: Sequence[int]
+    model: Transformer,
+    source: Sequence[int],
+    target: Sequence[int],
 ) -> Float[Tensor, " T"]:
     """Return minus the log-probability of each target piece; its position reads the one before."""
     device = model.output_embedding.weight.device
