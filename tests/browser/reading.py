@@ -11,7 +11,7 @@ from tests.browser.watched import WatchedTab
 
 VIEWS = (
     *("map", "block", "head", "cell", "tokens", "positions", "words", "output", "beam", "heads", "align", "compare"),
-    *("claims", "debug", "checks", "export"),
+    *("claims", "training", "debug", "checks", "export"),
 )
 """The names of all views, as they stand in links."""
 

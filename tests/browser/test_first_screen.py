@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from pellucid.api import load
 from tests.browser.installed import run_server
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE, learned_pairs, save_trained_model
 from tests.browser.watched import WatchedTab, watch_tab
 from tests.variants import mark_others_slow
+
+UNSURE = "The zebra drinks the coffee."
+"""A sentence that the model was not trained on."""
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +26,8 @@ def home_of_run(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     save_trained_model(run / "best")
     (run / "train.en").write_text("\n".join(pair.source for pair in learned_pairs()), encoding="utf-8")
     (run / "dev.en").write_text(f"{SENTENCE}\n{OTHER}\n", encoding="utf-8")
+    references = [load(run / "best").translate(sentence).text for sentence in (SENTENCE, OTHER)]
+    (run / "dev.es").write_text("\n".join(references) + "\n", encoding="utf-8")
     names = {"source": "train.en", "target": "train.es", "dev_source": "dev.en", "dev_target": "dev.es"}
     lines = [f"{key} = {json.dumps(name)}" for key, name in names.items()]
     (run / "run.toml").write_text("\n".join(["[data]", *lines]), encoding="utf-8")
@@ -78,6 +84,32 @@ def test_words_that_were_never_or_seldom_seen_in_training_are_named_while_one_ty
     assert seen.count("zebra") == 0
     style = "word => getComputedStyle(word).textDecorationStyle"
     assert first_page.tab.locator(".rare-word").first.evaluate(style) == "wavy"
+
+
+def test_the_least_sure_word_is_marked_and_debug_begins_with_it(first_page: Page, model):
+    first_page.tab.fill("#pellucid-sentence", UNSURE)
+    first_page.press("Enter")
+    trace = model.trace(UNSURE)
+    doubt = trace.doubt
+    assert doubt is not None
+    assert doubt.instead
+    first_page.wait_until("text => document.querySelector('.translation').textContent === text", trace.target.text)
+    marked = "".join(first_page.tab.locator(".translation .doubted").all_text_contents())
+    assert marked.strip() == doubt.text
+    for word in (doubt.text, doubt.instead):
+        assert f"“{word}”" in first_page.text(".score .doubt")
+    first_page.tab.locator(".score .doubt").click()
+    first_page.tab.wait_for_selector(".view-debug .sheet")
+    assert f"“{doubt.text}”" in first_page.tab.locator(".findings > li").first.inner_text()
+    assert first_page.tab.locator("[aria-label='Who taught it?'] h2").inner_text() == f"Who taught it “{doubt.text}”?"
+    # What is known of an example is there: its reference, and how well such words tell mistakes.
+    first_page.tab.locator(".example").nth(1).click()
+    reference = first_page.tab.get_by_label("A correct translation")
+    first_page.wait_until(
+        "text => document.querySelector('.translation').textContent === text", model.translate(OTHER).text
+    )
+    assert reference.input_value() == model.translate(OTHER).text
+    first_page.tab.get_by_text("In 2 sentences not trained on").wait_for()
 
 
 def test_after_enter_the_focus_leaves_the_box_so_that_keys_work(first_page: Page):

@@ -13,6 +13,7 @@ import pytest
 from pellucid.api import Model, load
 from pellucid.decode.confidence import CALIBRATION, Calibration, ConfidenceCurve
 from pellucid.interpret.influence.word_influence import InfluentialPair
+from pellucid.interpret.studies.training_steps import study_training
 from pellucid.serve.app import create_app
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.settings import Limits
@@ -112,6 +113,26 @@ def test_where_corrections_are_not_stored_the_line_for_a_file_is_shown(browser: 
         written = learned.translate(SENTENCE).text
         assert page.tab.locator(".correction").text_content() == f"{SENTENCE}\t{written}\tseis dos uno"
         assert page.tab.get_by_role("button", name="Store the correction").count() == 0
+
+
+def test_the_page_of_training_shows_losses_an_update_and_the_checkpoints_as_python_has_them(
+    browser: Any, learned: Model
+):
+    answer = study_training(learned.trace(SENTENCE), "seis dos uno")
+    with open_debug(browser, learned) as page:
+        page.tab.get_by_label("A better translation").fill("seis dos uno")
+        page.tab.get_by_role("button", name="Before and after").click()
+        page.tab.get_by_label("Both translations, step by step").wait_for()
+        page.tab.get_by_role("button", name="Training", exact=True).click()
+        table = page.tab.get_by_label("Loss of each piece")
+        table.locator("tbody tr").nth(len(answer["writes"]) - 1).wait_for()
+        losses = [loss for pair in zip(answer["losses"], answer["losses_after"], strict=True) for loss in pair]
+        shown = table.locator(".value-shown").evaluate_all("cells => cells.map(cell => Number(cell.title))")
+        assert shown == pytest.approx(losses, rel=1e-5)
+        rows = page.tab.locator("[aria-label='Checkpoints'] tbody tr").all_inner_texts()
+        expected = [" ".join(state["translation"].split()) for state in answer["checkpoints"]]
+        assert [row.split("\t")[1] for row in rows] == expected
+        assert rows
 
 
 @pytest.mark.slow  # web/test/measures.test.ts has the numbers of the curve

@@ -79,6 +79,15 @@ def assert_same_tree(nodes: list[dict[str, Any]], expected: list[dict[str, Any]]
             assert any(ours["total"] == approx_log_prob(node["total"]) for node in rivals)
 
 
+def assert_same_doubt(ours: dict[str, Any] | None, theirs: dict[str, Any] | None) -> None:
+    """The same word is doubted, and the same word could stand there instead."""
+    if theirs is None:
+        assert ours is None
+        return
+    close = {name: pytest.approx(theirs[name], rel=1e-4) for name in ("prob", "instead_prob")}
+    assert ours == {**theirs, **close}
+
+
 def assert_same_trace(manifest: dict[str, Any], trace: Trace, words: bool = True) -> None:
     """The facts of both are the same, and their numbers are close; the `words` of pieces are compared if asked for."""
     expected = trace.manifest()
@@ -96,6 +105,7 @@ def assert_same_trace(manifest: dict[str, Any], trace: Trace, words: bool = True
         assert [ours["chosen"]["id"], ours["rank"]] == [theirs["chosen"]["id"], theirs["rank"]]
         assert ours["entropy"] == approx_log_prob(theirs["entropy"])
         assert ours["others"] == pytest.approx(theirs["others"], abs=1e-4)
+    assert_same_doubt(manifest["doubt"], expected["doubt"])
     if expected["tree"] is None:
         assert manifest["tree"] is None
     else:

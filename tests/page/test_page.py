@@ -11,8 +11,8 @@ import pytest
 from tests.page.browser import open_tab
 from tests.trace.traced import small_traced
 
-VIEWS = ["map", "tokens", "positions", "words", "heads", "output", "beam", "align", "compare", "claims", "debug"]
-VIEWS += ["checks", "export"]
+VIEWS = ["map", "tokens", "positions", "words", "heads", "output", "beam", "align", "compare", "claims"]
+VIEWS += ["training", "debug", "checks", "export"]
 SECTION = "decoder.1.cross"
 HOSTILE = "The ball </script><img src=x onerror=document.title='owned'> is blue."
 

@@ -2,11 +2,13 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from pellucid.data.corpus import HELD_OUT_FILE
 from pellucid.serve.training_text import (
     MOST_EXAMPLES,
     RARE,
@@ -15,7 +17,11 @@ from pellucid.serve.training_text import (
     find_ambiguous_pronoun,
     find_mistake,
 )
+from pellucid.training.data import read_corpus, sentences_alone
+from pellucid.training.loop import train_run
+from pellucid.training.shard_writing import prepare_shards
 from tests.serve.servers import client
+from tests.training.corpora import small_run
 
 DEV = [
     "The red ball is here.",
@@ -109,6 +115,8 @@ def test_the_server_finds_a_mistake_of_its_model_in_the_background(tmp_path):
         while (answer := server.get("/examples").json())["pending"] and time.monotonic() < deadline:
             time.sleep(0.05)
     assert answer["notes"]["The ball is blue."].startswith("a likely mistake: ")
+    assert answer["references"] == {"The ball is blue.": "La bola es azul."}
+    assert (answer["doubts"]["pairs"], answer["doubts"]["mistakes"]) == (1, 1)
 
 
 def test_an_answer_that_began_before_the_search_ended_says_that_it_goes_on(tmp_path, monkeypatch):
@@ -117,6 +125,7 @@ def test_an_answer_that_began_before_the_search_ended_says_that_it_goes_on(tmp_p
     text = TrainingText(dev_file=tmp_path / "dev.en", dev_target=tmp_path / "dev.es")
     chosen = Event()
     monkeypatch.setattr("pellucid.serve.service.find_mistake", lambda *_: chosen.wait())
+    monkeypatch.setattr("pellucid.serve.service.count_doubts", lambda *_: None)
 
     def choose_slowly(*_: object) -> dict[str, str]:
         chosen.set()
@@ -145,12 +154,53 @@ def test_a_run_whose_text_cannot_be_read_offers_nothing_and_harms_nothing(tmp_pa
     assert (text.choose_examples(), text.find_rare_words("the cat"), text.pairs) == ({}, None, None)
 
 
-def test_pairs_in_one_file_give_examples_and_counts_too(tmp_path):
+def test_pairs_in_one_file_give_counts_and_no_examples_for_they_were_trained_on(tmp_path):
     (tmp_path / "pairs.tsv").write_text("the cat\tel gato\nthe dog\tel perro\n", encoding="utf-8")
     write_run(tmp_path, {"train": "pairs.tsv"})
     text = TrainingText.find_beside(tmp_path / "best", {})
-    assert list(text.choose_examples()) == ["the cat", "the dog"]
+    assert (text.choose_examples(), text.read_dev_pairs(9)) == ({}, [])
     assert text.find_rare_words("the gato") == {"the": 2, "gato": 0}
+
+
+@pytest.mark.parametrize("kind", ["two files", "a file of pairs", "shards", "context"])
+def test_a_run_without_a_dev_set_offers_and_measures_on_what_it_held_out(tmp_path, kind):
+    """docs/looking/glass-box.md: the page opens with a sentence that the model was not trained on."""
+    run = small_run(tmp_path / "text", train={"steps": 1, "evaluate_every": 1, "save_every": 1})
+    settings = {"dev_source": None, "dev_target": None, "held_out": 7}
+    if kind == "a file of pairs":
+        sides = [Path(str(name)).read_text(encoding="utf-8").splitlines() for name in run.data.corpora[0].files]
+        rows = "".join("\t".join(pair) + "\n" for pair in zip(*sides, strict=True))
+        (tmp_path / "text.tsv").write_text("en\tes\n" + rows, encoding="utf-8")
+        languages = {"source_language": "en", "target_language": "es"}
+        settings |= {"source": None, "target": None, "train": str(tmp_path / "text.tsv"), **languages}
+    elif kind == "context":
+        settings["context"] = 1
+    run = replace(run, data=replace(run.data, **settings))
+    if kind == "shards":
+        prepare_shards(run, tmp_path / "shards", 1, lambda line: None)
+        run = replace(run, data=replace(run.data, shards=str(tmp_path / "shards")))
+
+    train_run(run, tmp_path / "run")
+    corpus = read_corpus(replace(run.data, shards=None), run.seed)
+    [train], [dev] = corpus.train, corpus.dev_sets
+    text = TrainingText.find_beside(tmp_path / "run" / "best", {})
+    held_out = list(zip(sentences_alone(dev.sources), dev.targets, strict=True))
+    assert text.read_dev_pairs(100) == held_out
+    assert text.choose_examples()
+    assert not set(text.choose_examples()) & set(sentences_alone(train.sources))
+
+    # A run of an older version has no such file, until it is resumed.
+    (tmp_path / "run" / HELD_OUT_FILE).unlink()
+    assert TrainingText.find_beside(tmp_path / "run" / "best", {}).read_dev_pairs(1) == []
+    train_run(replace(run, train=replace(run.train, steps=2)), tmp_path / "run", resume=True)
+    assert text.read_dev_pairs(100) == held_out
+
+
+def test_the_dev_set_of_the_first_direction_is_that_of_a_multilingual_model(tmp_path):
+    (tmp_path / "dev.tsv").write_text("the cat\tel gato\n", encoding="utf-8")
+    lines = ["[[data.corpus]]", 'pairs = "pairs.tsv"', 'dev = "dev.tsv"']
+    (tmp_path / "run.toml").write_text("\n".join(lines), encoding="utf-8")
+    assert TrainingText.find_beside(tmp_path / "best", {}).read_dev_pairs(9) == [("the cat", "el gato")]
 
 
 def test_the_routes_answer_from_the_text_and_say_nothing_without_one(run):
@@ -160,6 +210,7 @@ def test_the_routes_answer_from_the_text_and_say_nothing_without_one(run):
         assert server.post("/rare-words", json={"text": "the owl"}).json() == {"words": {"owl": 0}}
         assert server.post("/rare-words", json={"text": "a" * 100_000}).status_code == 413
     with client() as server:
-        answer = {"sentences": [], "notes": {}, "languages": ["en", "es"], "pairs": None, "pending": False}
+        answer = {"sentences": [], "notes": {}, "references": {}, "languages": ["en", "es"], "pairs": None}
+        answer |= {"doubts": None, "pending": False}
         assert server.get("/examples").json() == answer
         assert server.post("/rare-words", json={"text": "the owl"}).json() == {"words": None}

@@ -7,6 +7,7 @@ from itertools import permutations
 from math import log
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import torch
 
 from pellucid.api import Model
 from pellucid.data.source_profile import SourceProfile
-from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
+from pellucid.data.tokenizer import BOS, EOS, FORBIDDEN, UNK, Tokenizer
 from pellucid.decode.translator import Translator
 from pellucid.interpret.trace.attribution import erase_prefix, erase_source
 from pellucid.interpret.trace.diagnosis import (
@@ -22,6 +23,7 @@ from pellucid.interpret.trace.diagnosis import (
     TranslationCase,
     add_alarms,
     compare_with_reference,
+    find_doubled_words,
     find_hallucination,
     find_odd_pieces,
     find_omissions,
@@ -29,9 +31,11 @@ from pellucid.interpret.trace.diagnosis import (
     repeated_runs,
     where_search_lost,
 )
+from pellucid.interpret.trace.doubt import Doubt
 from pellucid.interpret.trace.edits import Hide, Prefix
 from pellucid.interpret.trace.facts import SearchTree, TreeNode
 from pellucid.model import ModelConfig, Transformer
+from pellucid.serve.doubt_counts import MOST_MISTAKES, DoubtCounts, count_doubts
 from pellucid.store.directory import Bundle
 from tests.decode.models import small_tokenizer
 from tests.model.models import EVERY_PAIR
@@ -272,7 +276,7 @@ def test_a_word_left_out_is_found():
         for removed in (len(words) - 1, len(words) - 2):
             target = " ".join(words[:removed] + words[removed + 1 :])
             findings = model.trace(" ".join(words), target=target).verdict().findings
-            omissions += [(removed, finding) for finding in findings if finding.kind != "fine"]
+            omissions += [(removed, finding) for finding in findings if finding.kind not in ("doubt", "fine")]
             for finding in findings:
                 if finding.word is not None:
                     assert finding.numbers["change"] >= finding.numbers["limit"]
@@ -348,6 +352,30 @@ def test_words_written_twice_from_the_same_source_words_are_found():
     assert not find_repetitions(case, make_effects(0.5 * same + 0.5 * elsewhere))
 
 
+def test_a_source_word_that_was_written_twice_is_found_where_the_two_stand_apart_and_begin_alike():
+    def find(translation: str, *losses: list[float]) -> list:
+        """The losses of each word when "they", "closed" and "doors" is hidden; the last word has two pieces."""
+        case = SimpleNamespace(
+            text="they closed doors",
+            translation=translation,
+            target_words=[range(1), range(1, 2), range(2, 4)],
+        )
+        source = -np.array([[*row[:2], row[2] / 2, row[2] / 2] for row in losses])
+        return find_doubled_words(
+            cast(TranslationCase, case), ErasureEffects(source, np.zeros((4, 4)), 0.0, 0.0, np.zeros((3, 3)))
+        )
+
+    losses = [1.0, 0.0, 0.0], [6.0, 1.0, 4.0], [0.0, 9.0, 0.0]
+    [finding] = find("cerraron puertas cerradas", *losses)
+    assert (finding.kind, finding.word, finding.step) == ("repetition", 1, 2)
+    assert finding.says.startswith("“closed” was written twice: if it is hidden, log p of “cerraron” falls by 6.00")
+    assert finding.numbers == {"first": 6.0, "second": 4.0, "limit": 3.0}
+    assert not find("cerraron puertas abiertas", *losses)
+    assert not find("cerraron cerradas puertas", [1.0, 0.0, 0.0], [6.0, 4.0, 1.0], [0.0, 0.0, 9.0])
+    assert not find("cerraron puertas cerradas", losses[0], losses[1], [0.0, 9.0, 5.0])
+    assert not find("cerraron puertas cerradas", losses[0], [6.0, 1.0, 2.0], losses[2])
+
+
 def test_words_that_the_source_repeats_may_be_repeated():
     attention = np.full((4, 4), 0.25)
     assert find_repetitions(make_case("It is blue and", "es muy muy azul"), make_effects(attention))
@@ -395,6 +423,57 @@ def test_the_matrices_are_those_of_erasing_word_by_word():
         assert row[: k + 1] == [None] * min(k + 1, len(target))
         later = np.array(row[k + 1 :], dtype=float)
         np.testing.assert_allclose(later, expected[k, k + 1 :], rtol=0, atol=relative_rounding() * size)
+
+
+def test_the_least_sure_word_is_named_with_what_would_have_been_there():
+    model = table_model(GARDEN)
+    greedy, searched = (model.trace("kima", beam=beam) for beam in (1, 4))
+    assert (greedy.target.text, searched.target.text) == ("kima", "lopu")
+    assert greedy.doubt == Doubt(0, "kima", 0, approx_log_prob(0.6), "lopu", approx_log_prob(0.4))
+    assert searched.doubt == Doubt(0, "lopu", 0, approx_log_prob(0.4), "kima", approx_log_prob(0.6))
+    finding = greedy.verdict().findings[0]
+    assert (finding.kind, finding.step) == ("doubt", 0)
+    assert finding.says == "The model was least sure of “kima” (60%). Instead it could have been “lopu” (40%)."
+    assert searched.verdict().findings[0].says.endswith("“kima” was likelier at that place (60%).")
+
+
+def test_what_would_have_been_there_is_what_a_search_writes_from_there():
+    model = small_traced()
+    found = 0
+    for sentence in ("The ball is blue.", "the house", "Where is the house?"):
+        trace = model.trace(sentence)
+        doubt = trace.doubt
+        if doubt is None:
+            continue
+        found += 1
+        step = trace.steps[doubt.step]
+        assert step.chosen.prob == doubt.prob == min(row.chosen.prob for row in trace.steps[: doubt.step + 1])
+        other = next(one.id for one in step.top if one.id != step.chosen.id and one.id not in FORBIDDEN)
+        if other == EOS:
+            assert doubt.instead == ""
+            continue
+        again = model.trace(sentence, beam=1, prefix_ids=[*trace.target.ids[: doubt.step], other])
+        assert again.target.text.split()[doubt.word] == doubt.instead
+        assert again.doubt is None  # its beginning was given
+    assert found
+
+
+def test_sure_words_and_changed_runs_have_no_doubt():
+    model = table_model({"": {"kima": 0.8, "lopu": 0.2}, "kima": {".": 0.9, "runo": 0.1}})
+    trace = model.trace("kima")
+    assert trace.doubt is None
+    assert model.trace("kima", target="lopu").doubt is not None
+    assert model.trace("kima", target="lopu").edited(Hide(0)).doubt is None
+
+
+def test_doubts_are_counted_beside_the_mistakes_that_they_tell():
+    model = table_model(GARDEN)  # it writes "lopu" with a probability of 0.4, whatever it reads
+    pairs = [("kima", "LOPU"), ("kima", "tesa"), ("kima", "lopu tesa")]
+    progress: list[int] = []
+    counts = count_doubts(model, pairs, lambda: progress.append(1))
+    assert counts == DoubtCounts(pairs=3, mistakes=2, doubted=2, named=1, right=1, right_doubted=1)
+    assert len(progress) == 3
+    assert count_doubts(model, pairs[1:2] * 99, lambda: None).mistakes == MOST_MISTAKES
 
 
 def test_a_verdict_is_ready_for_the_page():

@@ -22,6 +22,7 @@ import { OutputView } from "./views/output";
 import { PositionsView } from "./views/positions";
 import { StoryView } from "./views/story";
 import { TokensView } from "./views/tokens";
+import { TrainingView } from "./views/training";
 import { ChecksView, countChecks, VerdictView } from "./views/verdict";
 import { WordsView } from "./views/words";
 
@@ -146,6 +147,7 @@ const VIEWS: Record<View, () => ComponentChild> = {
   align: () => <AlignView />,
   checks: () => <ChecksView />,
   compare: () => <CompareView />,
+  training: () => <TrainingView />,
   debug: () => <VerdictView />,
   export: () => <ExportView />,
 };

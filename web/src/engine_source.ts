@@ -57,7 +57,7 @@ export function engineSource(document: Document): { source: TraceSource; api: Pe
       shown = { ...answer, ...(words && { words }), ...(heads && { heads }), ...(word_curve && { word_curve }) };
       return shown as Acts[V]["gives"];
     },
-    fetchExamples: async () => ({ sentences: header.examples, notes: {}, pending: false, languages: header.languages, pairs: null }),
+    fetchExamples: async () => ({ sentences: header.examples, notes: {}, references: {}, doubts: null, pending: false, languages: header.languages, pairs: null }),
   };
   return { source, api: { translate: (text, { beam } = {}) => askModel("translate", { text, beam }) } };
 }

@@ -17,6 +17,7 @@ export const TABS: [View, string][] = [
   ["align", "Alignment"],
   ["compare", "Compare"],
   ["claims", "Claims"],
+  ["training", "Training"],
   ["debug", "Debug"],
   ["checks", "Checks"],
   ["export", "Export"],

@@ -17,7 +17,7 @@ interface Link {
   fault: string | null; // reason why the question cannot be read
 }
 
-const VIEWS: View[] = "map block head cell tokens positions words output beam heads claims align checks compare debug export".split(
+const VIEWS: View[] = "map block head cell tokens positions words output beam heads claims align checks compare training debug export".split(
   " ",
 ) as View[];
 const MODES: Mode[] = ["learn", "teach", "debug"];

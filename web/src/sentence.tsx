@@ -1,6 +1,7 @@
 // The sentence and its translation: the bar on top with the form, the steps of decoding, and the column of pieces.
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { describeDoubt } from "./doubts";
 import { formatCount, formatShort } from "./format";
 import { getActiveElement, useApp, useCurrentInView, useOneTabStop, usePainter } from "./hooks";
 import { setMode } from "./keyboard";
@@ -292,6 +293,7 @@ export function Scrubber(props: { manifest: Manifest }) {
   const currentStep = Math.min(app.step.value, steps.length - 1);
   const step = steps[currentStep];
   const hidden = app.hidden.value; // in teach mode, until the numbers are shown
+  const doubt = hidden ? null : manifest.doubt;
   const stepRow = useCurrentInView<HTMLOListElement>(`${manifest.id} ${currentStep}`);
   const heading = useRef<HTMLParagraphElement>(null);
   const stepText = useRef<HTMLSpanElement>(null);
@@ -304,11 +306,21 @@ export function Scrubber(props: { manifest: Manifest }) {
   return (
     <section class="scrubber" aria-label="Translation" data-subject="translation">
       <p ref={heading} class="translation" lang={manifest.languages?.target} tabIndex={-1}>
-        {texts?.map((text) => <span>{text}</span>) ?? (target.text || <span class="quiet">an empty translation</span>)}
+        {texts?.map((text, i) => (doubt && target.words[i] === doubt.word ? <DoubtedText text={text} /> : <span>{text}</span>)) ?? (
+          target.text || <span class="quiet">an empty translation</span>
+        )}
       </p>
       <div class="scrubber-side">
         <PlayBar />
         <p class="quiet score">
+          {doubt && (
+            <>
+              <button type="button" class="link doubt" onClick={() => app.goTo({ view: "debug" })}>
+                least sure of {describeDoubt(doubt)}
+              </button>{" "}
+              ·{" "}
+            </>
+          )}
           {describeScore(app, manifest, hidden)}
           {manifest.notes.length ? (
             <button type="button" class="link" title={manifest.notes.join("\n")} onClick={() => app.goTo({ view: "checks" })}>
@@ -376,6 +388,16 @@ export function Scrubber(props: { manifest: Manifest }) {
   );
 }
 
+/** Underlines what a piece adds to the word that the model was least sure of, but not the space before it. */
+function DoubtedText({ text }: { text: string }) {
+  return (
+    <span>
+      {/^ /.exec(text)?.[0]}
+      <span class="doubted">{text.trimStart()}</span>
+    </span>
+  );
+}
+
 /** Splits the translation into the text that each piece adds; null where its text is not that of its pieces. */
 function splitByPiece({ target }: Manifest): string[] | null {
   const texts = target.pieces.map((piece, i) => (target.words[i] === null ? "" : piece.replaceAll(SPACE, " ")));
@@ -383,8 +405,6 @@ function splitByPiece({ target }: Manifest): string[] | null {
   const trimmed = texts.map((text, i) => (i === first ? text.trimStart() : text));
   return first >= 0 && trimmed.join("") === target.text ? trimmed : null;
 }
-
-const UNSURE = 0.5; // below this mean, all other pieces together are likelier than the one written
 
 function describeScore(app: App, manifest: Manifest, hidden: boolean): JSX.Element[] {
   const { forced, tree, log_prob, edits } = manifest;
@@ -398,9 +418,7 @@ function describeScore(app: App, manifest: Manifest, hidden: boolean): JSX.Eleme
         <span {...markSpot(app, "log P")}>log p {formatShort(log_prob)}</span>,
         <span {...markSpot(app, "score")}>score {formatShort(manifest.score)}</span>,
       ];
-  const meanProbability = Math.exp(log_prob / Math.max(1, manifest.steps.length));
-  const unsure = !forced && !hidden && meanProbability < UNSURE ? `unsure: probability ${formatShort(meanProbability)} per piece` : "";
-  const parts = [unsure, ...numbers, origin, edited, stopped].filter((part) => part !== "");
+  const parts = [...numbers, origin, edited, stopped].filter((part) => part !== "");
   return parts.map((part, i) => (
     <>
       {i > 0 && " · "}

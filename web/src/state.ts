@@ -22,6 +22,7 @@ export type View =
   | "align"
   | "checks"
   | "compare"
+  | "training"
   | "debug"
   | "export";
 

@@ -194,9 +194,29 @@ export interface AccountPart {
   by_key?: number[];
 }
 
+/** The word that the model was least sure of, by its least likely piece, and what it would have been. */
+export interface Doubt {
+  word: number; // of the translation
+  text: string;
+  step: number; // that wrote its least likely piece
+  prob: number; // of that piece
+  instead: string; // the word with the likeliest other piece; empty: the translation would have ended
+  instead_prob: number; // of that piece
+}
+
+/** How well doubts tell the mistakes of a model, counted on pairs that it was not trained on. */
+export interface DoubtCounts {
+  pairs: number;
+  mistakes: number; // translations other than the reference
+  doubted: number; // of these: a word was doubted
+  named: number; // and it was a wrong one
+  right: number; // translations that are the reference
+  right_doubted: number;
+}
+
 /** Why a translation may be bad, each with its numbers. */
 export interface Finding {
-  kind: "search" | "model" | "tokens" | "copy" | "numbers" | "names" | "length" | "omission" | "repetition" | "hallucination" | "fine";
+  kind: "doubt" | "search" | "model" | "tokens" | "copy" | "numbers" | "names" | "length" | "omission" | "repetition" | "hallucination" | "fine";
   says: string; // a sentence with the numbers in it
   step?: number; // where to look
   word?: number; // source word
@@ -245,6 +265,8 @@ export interface Manifest {
   edits: EditSpec[];
   steps: Step[];
   tree: Tree | null; // null: forced or edited
+  /** Null where the model was sure of every word, and in a changed run; absent in files of older versions. */
+  doubt?: Doubt | null;
   axes: Record<Dim, Axis>;
   tensors: TensorRow[]; // in the order of computation
   parameters: ParameterRow[];
@@ -384,6 +406,17 @@ export interface InfluenceAnswer {
   says: string | null;
 }
 
+/** How the model learns a pair: the loss of each piece in nats, one update of plain gradient descent, and its checkpoints. */
+export interface TrainingAnswer {
+  target: string;
+  reads: string[]; // at each position, and the piece that it must write
+  writes: string[];
+  losses: number[];
+  losses_after: number[]; // the update
+  update: { parameter: string; row: number; piece: string; column: number; before: number; gradient: number; rate: number; after: number };
+  checkpoints: { step: number; translation: string; loss: number }[]; // the first, the middle and the last
+}
+
 /** Where a server puts corrections of its translations. */
 export interface CorrectionSettings {
   stores: boolean;
@@ -407,6 +440,7 @@ export interface Acts {
   identity: { args: { sentence: string; target?: string }; gives: Diagonals };
   heads: { args: Record<string, never>; gives: HeadStudyAnswer };
   influence: { args: { word: string }; gives: InfluenceAnswer };
+  training: { args: { target?: string }; gives: TrainingAnswer };
 }
 
 /**
@@ -420,7 +454,11 @@ export interface Examples {
   sentences: string[];
   /** What is special about a sentence, or "". */
   notes: Record<string, string>;
-  /** Whether a server still looks for a sentence that its model gets wrong. */
+  /** Their translations by people, as far as they are known. */
+  references: Record<string, string>;
+  /** How well doubts tell the model's mistakes; null until it is known. */
+  doubts: DoubtCounts | null;
+  /** Whether a server still looks for what its model gets wrong. */
   pending: boolean;
   languages: [source: string, target: string] | null;
   pairs: number | null;

@@ -37,7 +37,7 @@ import { describeRole, findStudiedHead } from "../src/views/head_roles";
 import { parseHeadPart, sortBySize, sumByGroup, sumByKey, sumByWord } from "../src/views/output";
 import { computeCosines } from "../src/views/positions";
 import { groupPieces, listWarnings } from "../src/views/tokens";
-import { findNearest, findNext, findPieces, locatePoint, makeFrame } from "../src/views/words";
+import { findNearest, findNext, findPieces, locatePoint, makeFrame, placeLabels } from "../src/views/words";
 import { makeManifest } from "./small_trace";
 
 test("chances of a draw are sharpened by the temperature, cut to k pieces and then to p, and add up to 1", () => {
@@ -302,4 +302,19 @@ test("a head is told with its roles and what its silence costs", () => {
   const studied = { study: { pairs: 5, loss: 1, rules: {}, heads: [head] }, says: null };
   assert.deepEqual(describeRole(findStudiedHead(studied, "decoder.0.cross", 1)), ["role: A (aligns)", "change of the loss without it: +0.315"]);
   assert.deepEqual(describeRole(findStudiedHead(studied, "decoder.0.cross", 0)), []);
+});
+
+test("no label of the map covers another, and where there is no room one is left out", () => {
+  const width = 30;
+  const points = [
+    { x: 100, y: 100, width },
+    { x: 104, y: 102, width }, // its right side is taken by the first
+    { x: 390, y: 50, width }, // on the right edge
+    ...Array.from({ length: 20 }, () => ({ x: 101, y: 101, width })),
+  ];
+  const places = placeLabels(points, 400);
+  assert.deepEqual(places.slice(0, 3), [{ x: 108, y: 104, width }, { x: 66, y: 106, width }, { x: 352, y: 54, width }]);
+  const shown = places.filter((place) => place !== null);
+  assert.ok(shown.length < points.length);
+  for (const a of shown) for (const b of shown) assert.ok(a === b || Math.abs(a.x - b.x) >= width || Math.abs(a.y - b.y) >= 15);
 });

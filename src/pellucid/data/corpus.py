@@ -24,6 +24,9 @@ from pellucid.data.formats import PAIR_FORMATS, find_pair_format
 from pellucid.data.formats.units import Sides, Unit
 from pellucid.data.lines import read_lines, refuse_read_once, strip_compression
 
+# File of a run, beside its models, with the pairs that it held out where no dev set was named.
+HELD_OUT_FILE = "held_out.jsonl"
+
 _EXAMPLES = 5  # the number of skipped pairs that are named one by one
 _EXPORT_ADVICE = (  # the advice for files in other formats
     "its lines are not sentences; export it as plain text with one sentence on each line (pairs as two such files, or "

@@ -21,6 +21,7 @@ from pellucid.localize.translation_memory import TranslationMemory
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.directions import Direction, Directions
+from pellucid.serve.doubt_counts import MOST_PAIRS, DoubtCounts, count_doubts
 from pellucid.serve.gate import ApiKeys, Metrics
 from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import Mistake, TrainingText, find_mistake
@@ -80,7 +81,8 @@ class Service:
             wait_for_turn=self.turns.wait,
         )
         self.mistake: Mistake | None = None
-        self.is_searching_mistake = False
+        self.doubt_counts: DoubtCounts | None = None  # None until they are counted
+        self.is_studying_mistakes = False
         # Threads outside the workers that take documents apart; one that takes too long is left behind in the end.
         self._document_threads: set[Event] = set()
         self.stops_at: float | None = None  # time at which a server that is stopping must have ended
@@ -117,11 +119,13 @@ class Service:
             # First what takes seconds: a sentence that the model gets wrong is one of the page's examples.
             try:
                 self.mistake = find_mistake(lambda source: self.model.translate(source).text, pairs, on_progress)
+                more_pairs = self.training_text.read_dev_pairs(MOST_PAIRS)
+                self.doubt_counts = count_doubts(self.model, more_pairs, on_progress)
             finally:
-                self.is_searching_mistake = False
+                self.is_studying_mistakes = False
             return {} if self._has_badges() else study_heads(self.model, sources, targets, on_progress)
 
-        self.is_searching_mistake = True
+        self.is_studying_mistakes = True
         return BackgroundStudy(study, lambda: self.translation_worker.is_busy or self.trace_worker.is_busy, len(pairs))
 
     def _has_badges(self) -> bool:

@@ -3,6 +3,7 @@
 import gzip
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from hashlib import sha256
 from io import BytesIO
 from itertools import chain
@@ -40,6 +41,7 @@ _ACTS = {  # questions about a trace, or about its model, with the fields of the
     "masking": "The logits computed step by step, at once with the mask, and at once without it: {}.",
     "identity": 'The diagonals of the cross-attention on another sentence: {"sentence", "target"}.',
     "heads": "Name and cost of each head, from the file beside the model: {}.",
+    "training": 'The loss of each piece of a translation, one update, and what checkpoints write: {"target"}.',
     "influence": 'The training pairs that made a word of the translation likelier, and those against it: {"word"}.',
 }
 
@@ -147,15 +149,24 @@ def page_routes(service: Service) -> APIRouter:
     def examples() -> Response:
         """Return sentences to try with what is special about them, the languages and the number of training pairs.
 
-        `pending` is true while a sentence that the model gets wrong is still sought.
+        `references` are their translations by people, as far as they are known. `doubts` counts how well the words that
+        the model is least sure of tell its mistakes. `pending` is true while mistakes of the model are still sought.
         """
-        # Read before the mistake: if the search ends between the two, an answer without it must not say that it ended.
-        pending = service.is_searching_mistake
+        # Read before the mistakes: if the study ends in between, an answer without them must not say that it ended.
+        pending = service.is_studying_mistakes
         text = service.training_text
         codes = service.directions.first.languages.codes or text.languages
         chosen = text.choose_examples(codes[0] if codes else None, service.mistake)
-        answer = {"sentences": list(chosen), "notes": chosen, "languages": codes, "pairs": text.pairs}
-        return JSONResponse({**answer, "pending": pending})
+        answer = {
+            "sentences": list(chosen),
+            "notes": chosen,
+            "references": text.find_references(chosen),
+            "languages": codes,
+            "pairs": text.pairs,
+            "doubts": None if service.doubt_counts is None else asdict(service.doubt_counts),
+            "pending": pending,
+        }
+        return JSONResponse(answer)
 
     @router.post("/rare-words", **answers(JSON, 403, 415), **_takes_json(Text.model_json_schema()))
     async def rare_words(request: Request) -> Response:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import islice
@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from pellucid.config import read_toml
-from pellucid.data.corpus import SkippedPairs, holds_pairs, read_valid_pairs, sentence_lines
+from pellucid.data.corpus import HELD_OUT_FILE, SkippedPairs, holds_pairs, read_valid_pairs, sentence_lines
 from pellucid.data.formats.units import Sides, languages_of_files
 
 MOST_EXAMPLES = 6  # most sentences that are offered to be tried
@@ -41,7 +41,10 @@ class Mistake:
 
 @dataclass(frozen=True)
 class TrainingText:
-    """The text of a model's run, if it is still there: files of sentences to translate from, and a count of pairs."""
+    """The text of a model's run, if it is still there: files of sentences to translate from, and a count of pairs.
+
+    The dev text was not trained on: a dev set that the run names, or else the pairs that it held out.
+    """
 
     dev_file: Path | None = None
     files: tuple[Path, ...] = ()
@@ -49,6 +52,7 @@ class TrainingText:
     languages: tuple[str, str] | None = None
     dev_target: Path | None = None
     sides: tuple[str | None, str | None] = (None, None)  # languages or columns of files of pairs, as the run named them
+    dev_sides: tuple[str | None, str | None] = (None, None)  # the same of a dev text in one file
     _counts: list[Counter[str]] = field(default_factory=list, init=False, compare=False, repr=False)
     _counting: Lock = field(default_factory=Lock, init=False, compare=False, repr=False)
 
@@ -58,34 +62,34 @@ class TrainingText:
         corpora = manifest.get("pairs")
         counts = [corpus.get("trained_on") for corpus in corpora] if isinstance(corpora, list) else []
         pairs = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None
-        run_file = directory.resolve().parent / "run.toml"
+        run_directory = directory.resolve().parent
         try:
-            data = read_toml(run_file)["data"]
+            data = read_toml(run_directory / "run.toml")["data"]
             tables = [data, *data.get("corpus", [])]
             names = [table.get("source") or table.get("train") or table.get("pairs") for table in tables]
-            files = tuple(run_file.parent / name for name in names if name)
-            dev_name = data.get("dev_source") or data.get("dev")
-            dev_file = run_file.parent / dev_name if dev_name else next(iter(files), None)
-            sides = data.get("source"), data.get("target")
-            dev_target_name = data.get("dev_target")
-            dev_target = run_file.parent / dev_target_name if dev_target_name else None
-            languages = data.get("source_language"), data.get("target_language")
+            files = tuple(run_directory / name for name in names if name)
+            sides = data.get("source_language"), data.get("target_language")
+            languages = languages_of_files(data.get("source"), data.get("target")) or Sides(*sides).languages
+            dev_file, dev_target, dev_sides = _find_dev_text(run_directory, tables)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             # A model that was moved away from its run is served all the same; the page then offers no examples.
             return cls(pairs=pairs)
-        return cls(
-            dev_file, files, pairs, languages_of_files(*sides) or Sides(*languages).languages, dev_target, languages
-        )
+        return cls(dev_file, files, pairs, languages, dev_target, sides, dev_sides)
 
     def read_dev_pairs(self, count: int) -> list[tuple[str, str]]:
         """Return the first pairs of the dev text, at most so many; none where one of its sides is missing."""
         if self.dev_file is None or (self.dev_target is None and not holds_pairs(self.dev_file)):
             return []
         try:
-            pairs = read_valid_pairs(self.dev_file, self.dev_target, 10**9, SkippedPairs(), Sides(*self.sides))
+            pairs = read_valid_pairs(self.dev_file, self.dev_target, 10**9, SkippedPairs(), Sides(*self.dev_sides))
             return [(source, target) for _, source, target in islice(pairs, count)]
         except (OSError, ValueError):
             return []
+
+    def find_references(self, sentences: Collection[str]) -> dict[str, str]:
+        """Return the translations of these sentences in the dev text, as far as they are among its first pairs."""
+        pairs = self.read_dev_pairs(_LINES_READ)
+        return {source.strip(): target for source, target in reversed(pairs) if source.strip() in sentences}
 
     def choose_examples(self, source_language: str | None = None, mistake: "Mistake | None" = None) -> dict[str, str]:
         """Choose sentences to try from the first lines of the dev text, each with what is special about it, or "".
@@ -96,7 +100,7 @@ class TrainingText:
         if self.dev_file is None:
             return {}
         try:
-            lines = [line.strip() for line in islice(_read_sources(self.dev_file, self.sides), _LINES_READ)]
+            lines = [line.strip() for line in islice(_read_sources(self.dev_file, self.dev_sides), _LINES_READ)]
         except (OSError, ValueError):
             return {}
         sentences = [line for line in dict.fromkeys(lines) if len(line.split()) > 1 and len(line) <= _LONGEST_EXAMPLE]
@@ -143,6 +147,22 @@ class TrainingText:
                 except (OSError, ValueError):
                     self._counts.append(Counter())
         return self._counts[0] or None
+
+
+def _find_dev_text(
+    run_directory: Path, tables: Sequence[Mapping[str, Any]]
+) -> tuple[Path | None, Path | None, tuple[str | None, str | None]]:
+    """Find the dev text of a run: its file, the file of its translations, and the languages of one file of pairs.
+
+    `tables` are its [data] and its corpora, which may name a dev set each; the first counts. Training text is none.
+    """
+    for table in tables:
+        if name := table.get("dev_source") or table.get("dev"):
+            target = table.get("dev_target")
+            sides = table.get("source_language"), table.get("target_language")
+            return run_directory / name, run_directory / target if target else None, sides
+    held_out = run_directory / HELD_OUT_FILE
+    return held_out if held_out.is_file() else None, None, (None, None)
 
 
 def find_ambiguous_pronoun(sentence: str, language: str | None) -> str | None:

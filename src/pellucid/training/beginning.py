@@ -17,7 +17,13 @@ from pellucid.model import Transformer
 from pellucid.store.atomic import write_text_whole
 from pellucid.training.checkpoint import TrainState, list_checkpoints, restore_state
 from pellucid.training.config import RunConfig, TrainConfig
-from pellucid.training.data import CorpusGlance, TrainingData, read_data, read_shards_manifest
+from pellucid.training.data import (
+    CorpusGlance,
+    TrainingData,
+    read_data,
+    read_shards_manifest,
+    write_held_out,
+)
 from pellucid.training.dev_evaluation import DevSet
 from pellucid.training.direction import describe_direction
 from pellucid.training.distributed import ALONE, TrainingFailed, Workers
@@ -149,6 +155,7 @@ def begin_run(
         # First: with it, a run that is killed from here on can restart.
         _write_run_file(run, out, reasons)
         record_texts(run, data, out)
+        write_held_out(run, data.dev, out)
     return setup, state
 
 
@@ -355,6 +362,7 @@ def resume_run(
     if workers.is_first:
         # The data may have moved, the run may be longer now.
         _write_run_file(run, out)
+        write_held_out(run, data.dev, out)
     return setup, state
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from pellucid.data.batching import CorpusShare, EncodedPairs
 from pellucid.data.context import split_context
 from pellucid.data.corpus import (
+    HELD_OUT_FILE,
     SentencePairs,
     SkippedPairs,
     fingerprint_pairs,
@@ -19,6 +20,8 @@ from pellucid.data.corpus import (
     read_valid_pairs,
     side_files,
 )
+from pellucid.data.formats.objects import encode_jsonl
+from pellucid.data.formats.units import Sides, Unit
 from pellucid.data.lines import read_lines
 from pellucid.data.pair_noise import vary_case
 from pellucid.data.shards import map_shards
@@ -32,7 +35,14 @@ from pellucid.data.source_profile import (
 from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.text.spelling import describe_character
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
+from pellucid.store.atomic import (
+    MANIFEST,
+    file_sha256,
+    join_problems,
+    manifest_sha256,
+    read_json,
+    write_text_whole,
+)
 from pellucid.training.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.training.direction import read_dev_sides, read_sides
 from pellucid.training.initial_model import initial_tokenizer
@@ -46,7 +56,7 @@ SHARED_SENTENCE = "a sentence of a pair that is kept apart"
 
 KIND, FORMAT = "pellucid shards", 2
 
-DEV_FILE = "dev.jsonl"  # file of the pairs held out of training, where no dev set was named
+DEV_FILE = "dev.jsonl"  # file of shards with the pairs held out, where no dev set was named
 
 
 @dataclass(frozen=True)
@@ -367,6 +377,20 @@ def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
         if index in drawn:
             drawn[index] = row
     return SentencePairs.from_rows(drawn.values(), side_files(*first.files), SkippedPairs())
+
+
+def write_held_out(run: RunConfig, dev: SentencePairs, out: Path) -> None:
+    """Write the pairs that a run without a dev set holds out, without their contexts, beside its models."""
+    if not run.data.dev_files:
+        pairs = zip(sentences_alone(dev.sources), dev.targets, strict=True)
+        save_pairs(out / HELD_OUT_FILE, pairs)
+
+
+def save_pairs(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Write a JSONL file of pairs, which every option for a file of pairs takes."""
+    units = (Unit(i, source, target) for i, (source, target) in enumerate(pairs, start=1))
+    lines = encode_jsonl(units, Sides(), lambda unit, reason: None)
+    write_text_whole(path, b"".join(lines).decode())
 
 
 def training_pairs(

@@ -5,6 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
+from pellucid.data.corpus import HELD_OUT_FILE
 from pellucid.store.atomic import MANIFEST, join_problems, read_json, write_text_whole
 from pellucid.training.checkpoint import list_checkpoints
 from pellucid.training.config import DATA_PATHS, RunConfig, read_run
@@ -30,7 +31,7 @@ _FIXED_TRAIN_SETTINGS = (
 )
 _LANGUAGE_SETTINGS = ("source_language", "target_language")
 RUN_FILES = (  # files and directories that a run writes into its directory
-    *("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average"),
+    *("run.toml", TEXTS_FILE, HELD_OUT_FILE, "log.jsonl", "checkpoints", "last", "best", "average"),
     *(TENSORBOARD_FOLDER, MLFLOW_FILE),
 )
 # How a run that is to be resumed begins: anew where there is no run yet, again where no checkpoint

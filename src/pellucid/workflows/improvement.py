@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -14,19 +14,18 @@ from typing import Any
 from pellucid.data.batching import EncodedPairs, id_type, pack_sentences
 from pellucid.data.corpus import SentencePairs, SkippedPairs, describe_place, read_valid_units
 from pellucid.data.formats import find_pair_format
-from pellucid.data.formats.objects import encode_jsonl
 from pellucid.data.formats.tables import list_side_names, read_tsv
-from pellucid.data.formats.units import Sides, Unit, languages_in_name
+from pellucid.data.formats.units import Sides, languages_in_name
 from pellucid.data.lines import read_lines
 from pellucid.data.source_profile import load_source_profile, write_source_words
 from pellucid.data.tokenizer import sample_lines
 from pellucid.evaluate.comparison import FEWEST_SENTENCES, Comparison, compare_translations, plain_words
 from pellucid.evaluate.reference import REFERENCE_FILE, ReferenceLine, encode_reference
-from pellucid.store.atomic import MANIFEST, join_problems, write_text_whole
+from pellucid.store.atomic import MANIFEST, join_problems
 from pellucid.store.directory import Bundle, add_files, load_bundle, save_bundle
 from pellucid.training.checkpoint import average_weights
 from pellucid.training.config import CorpusConfig, DataConfig, RunConfig, read_run
-from pellucid.training.data import draw_dev_pairs, read_dev_pairs, training_files, training_pairs
+from pellucid.training.data import draw_dev_pairs, read_dev_pairs, save_pairs, training_files, training_pairs
 from pellucid.training.state_store import open_state_store, store_directory, teacher_forced_states
 from pellucid.workflows.check.pair_faults import FAULTS, PAIR_CHECKS
 
@@ -230,15 +229,14 @@ def write_mixture(
             continue
         # Larger weights are refused; one correction among 20,000 old pairs is then shown a thousand times an epoch.
         weight = 1.0 if name == "old" else min(1000.0, max(1.0, len(old) / 2 / len(pairs)))
-        corpora.append(CorpusConfig(pairs=_write_pairs(folder / f"{name}.jsonl", pairs), name=name, weight=weight))
-    dev_file = _write_pairs(folder / "dev.jsonl", list(zip(dev.sources, dev.targets, strict=True)))
+        path = folder / f"{name}.jsonl"
+        save_pairs(path, pairs)
+        corpora.append(CorpusConfig(pairs=str(path.resolve()), name=name, weight=weight))
+
+    dev_path = folder / "dev.jsonl"
+    save_pairs(dev_path, zip(dev.sources, dev.targets, strict=True))
+    dev_file = str(dev_path.resolve())
     return {"train": None, "dev_source": None, "dev_target": None, "corpus": tuple(corpora), "dev": dev_file}
-
-
-def _write_pairs(path: Path, pairs: Iterable[tuple[str, str]]) -> str:
-    units = (Unit(i, source, target) for i, (source, target) in enumerate(pairs, start=1))
-    write_text_whole(path, b"".join(encode_jsonl(units, Sides(), lambda unit, reason: None)).decode())
-    return str(path.resolve())
 
 
 @dataclass(frozen=True)

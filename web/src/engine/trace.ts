@@ -1,6 +1,7 @@
 // A traced translation: its manifest, made from the one that the file was written with, and every tensor by its name.
 import type { Acts, Candidate, Check, EditSpec, LogitAccount, Manifest, Side, Step, TensorRow, Tree, TreeNode } from "../types";
 import { accountForLogit } from "./account";
+import { findDoubt } from "./doubt";
 import { countsPositions, isReplaced, makeEditor, refuseRowsBeyond } from "./edits";
 import { identifyTrace } from "./identity";
 import { decode, encode, logits, type Watch } from "./model";
@@ -95,7 +96,7 @@ export function traceSentence(translator: Translator, template: Manifest, questi
     tensors: [],
     checks: [],
   };
-  const manifest = { ...made, id: identifyTrace(made) };
+  const manifest = { ...made, id: identifyTrace(made), doubt: findDoubt(translator, made) };
   const trace = {
     manifest: { ...manifest, tensors: template.tensors.map((row) => makeRow(row, manifest, tensors, edits, model.config)) },
     tensors,

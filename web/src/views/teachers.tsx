@@ -13,15 +13,19 @@ function findCurrentWord(app: App, { target }: Manifest): number {
   return target.words[app.step.value] ?? listWords(target).length - 1;
 }
 
-/** Shows the training pairs behind the word of the current step, once they are asked for. */
-export function WhoTaughtIt({ manifest }: { manifest: Manifest }) {
+/** Shows the training pairs behind a word, once they are asked for: a `suspect` one until another is picked, or that of the step. */
+export function WhoTaughtIt({ manifest, suspect }: { manifest: Manifest; suspect?: number | undefined }) {
   const app = useApp();
   const [asked, setAsked] = useState<string | null>(null);
+  const [first, setFirst] = useState(suspect);
   const words = listWords(manifest.target);
-  const current = findCurrentWord(app, manifest);
+  const current = first ?? findCurrentWord(app, manifest);
   const word = words[current];
   if (word === undefined) return null;
-  const pick = (number: string) => (app.step.value = manifest.target.words.indexOf(Number(number)));
+  const pick = (number: string) => {
+    setFirst(undefined);
+    app.step.value = manifest.target.words.indexOf(Number(number));
+  };
   return (
     <section class="panel stack" aria-label="Who taught it?">
       <header class="row">

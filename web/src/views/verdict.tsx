@@ -1,11 +1,12 @@
 // Diagnosis of a translation: a verdict with numbers, the checks of the run, and where its numbers come from.
 import { useState } from "preact/hooks";
 import { makeSymmetricScale } from "../colour";
+import { describeDoubt, describeDoubtCounts } from "../doubts";
 import { formatBytes, formatCount, formatNumber } from "../format";
-import { useApp, useChecks, useDark } from "../hooks";
+import { useApp, useChecks, useDark, useLoaded } from "../hooks";
 import { WIDE_KEYS } from "../measures";
 import { listWords } from "../network";
-import { Value } from "../parts";
+import { NotReady, Value } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
 import type { Check, Finding, Manifest, Verdict } from "../types";
@@ -20,7 +21,7 @@ export function VerdictView() {
   return (
     <div class="stack verdict-body">
       <VerdictPanel app={app} manifest={manifest} key={manifest.id} />
-      <WhoTaughtIt manifest={manifest} key={`teachers ${manifest.id}`} />
+      <WhoTaughtIt manifest={manifest} suspect={manifest.doubt?.word} key={`teachers ${manifest.id}`} />
       <CorrectIt manifest={manifest} key={`correction ${manifest.id}`} />
       <EditForm app={app} manifest={manifest} key={`changes ${manifest.id}`} />
       {before && before.manifest.id !== manifest.id && (
@@ -36,13 +37,21 @@ export function VerdictView() {
 }
 
 function VerdictPanel({ app, manifest }: { app: App; manifest: Manifest }) {
-  const [verdict, setVerdict] = useState<Verdict | null>(manifest.verdict ?? null);
-  const [reference, setReference] = useState(verdict?.reference ?? "");
-  const canAsk = app.source.act !== undefined;
-  const askVerdict = async (event: Event) => {
+  const known = app.examples.value?.references[manifest.sentence] ?? manifest.verdict?.reference ?? "";
+  const [typed, setTyped] = useState<string | null>(null); // null: the reference that is known
+  const [asked, setAsked] = useState<string | null>(null);
+  const reference = (asked ?? known).trim();
+  const { doubt } = manifest; // known before anything is asked
+  const counts = describeDoubtCounts(app.examples.value?.doubts);
+  const isChanged = manifest.edits.some(({ kind }) => kind !== "prefix");
+  const load = async () => {
+    if (isChanged) throw new Error("A changed run gets no verdict.");
+    return app.fetchAnswer("verdict", reference ? { reference } : {});
+  };
+  const loaded = useLoaded(load, `${manifest.id} ${reference}`);
+  const askVerdict = (event: Event) => {
     event.preventDefault();
-    const answer = await app.askSource("verdict", reference.trim() ? { reference: reference.trim() } : {});
-    if (answer) setVerdict(answer);
+    setAsked(typed ?? known);
   };
   return (
     <section class="panel stack" aria-label="Verdict">
@@ -52,21 +61,24 @@ function VerdictPanel({ app, manifest }: { app: App; manifest: Manifest }) {
         <br />
         <span class="quiet">{manifest.forced ? "Target, given" : "Translation"}</span> {manifest.target.text}
       </p>
-      {canAsk ? (
+      {app.source.act && (
         <form class="row" onSubmit={askVerdict}>
           <label class="form-grow">
             A correct translation, if you have one{" "}
-            <input type="text" value={reference} onInput={(event) => setReference(event.currentTarget.value)} />
+            <input type="text" value={typed ?? known} lang={manifest.languages?.target} onInput={(event) => setTyped(event.currentTarget.value)} />
           </label>
-          <button type="submit" class="button" disabled={app.busy.value !== null}>
-            {verdict ? "Ask again" : "Ask for the verdict"}
+          <button type="submit" class="button">
+            Compare with it
           </button>
         </form>
-      ) : (
-        !verdict && <p class="quiet">This is a file without a verdict; to ask for one, open the model with “pellucid serve”.</p>
       )}
-      {verdict && <Findings app={app} findings={verdict.findings} />}
-      {verdict && <Erasures manifest={manifest} verdict={verdict} />}
+      <ul class="findings">
+        {doubt && <FindingRow app={app} finding={{ kind: "doubt", says: `The model was least sure of ${describeDoubt(doubt)}.`, step: doubt.step, numbers: {} }} />}
+        {loaded.state === "ready" && loaded.value.findings.map((finding) => finding.kind !== "doubt" && <FindingRow app={app} finding={finding} />)}
+      </ul>
+      <NotReady loaded={loaded} />
+      {counts && <p class="quiet">{counts}</p>}
+      {loaded.state === "ready" && <Erasures manifest={manifest} verdict={loaded.value} />}
     </section>
   );
 }
@@ -82,36 +94,34 @@ const NAMES: Record<Finding["kind"], string> = {
   omission: "Left out",
   repetition: "Repeated",
   hallucination: "Not from the source",
-  fine: "Nothing found",
+  doubt: "Least sure",
+  fine: "Nothing stands out",
 };
 
-function Findings({ app, findings }: { app: App; findings: Finding[] }) {
-  const showFinding = ({ step, word }: Finding) => () => {
+function FindingRow({ app, finding }: { app: App; finding: Finding }) {
+  const { kind, says, numbers, step, word } = finding;
+  const showFinding = () => {
     if (step !== undefined) app.step.value = step;
     const index = app.manifest.value?.source.words.indexOf(word ?? null) ?? -1;
     if (word !== undefined && index >= 0) app.followed.value = { dim: "S", index };
     app.goTo({ view: word !== undefined ? "align" : "output" });
   };
   return (
-    <ul class="findings">
-      {findings.map((finding) => (
-        <li class={finding.kind === "fine" ? "finding-fine" : undefined}>
-          <strong>{NAMES[finding.kind]}.</strong> {finding.says}
-          <span class="row finding-numbers">
-            {Object.entries(finding.numbers).map(([name, value]) => (
-              <span class="chip">
-                {name.replaceAll("_", " ")} <Value shown={formatNumber(value)} exact={String(value)} />
-              </span>
-            ))}
-            {(finding.step !== undefined || finding.word !== undefined) && (
-              <button type="button" class="button" onClick={showFinding(finding)}>
-                Look there
-              </button>
-            )}
+    <li class={kind === "fine" ? "finding-fine" : undefined}>
+      <strong>{NAMES[kind]}.</strong> {says}
+      <span class="row finding-numbers">
+        {Object.entries(numbers).map(([name, value]) => (
+          <span class="chip">
+            {name.replaceAll("_", " ")} <Value shown={formatNumber(value)} exact={String(value)} />
           </span>
-        </li>
-      ))}
-    </ul>
+        ))}
+        {(step !== undefined || word !== undefined) && (
+          <button type="button" class="button" onClick={showFinding}>
+            Look there
+          </button>
+        )}
+      </span>
+    </li>
   );
 }
 

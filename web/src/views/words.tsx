@@ -216,21 +216,49 @@ function paintScatter(canvas: HTMLCanvasElement, frame: MapFrame, props: Scatter
   }
   pen.font = "13px ui-sans-serif, system-ui, sans-serif";
   pen.lineJoin = "round";
-  for (const [point, ink] of inkByPoint) {
+  const marked = [...inkByPoint].map(([point, ink]) => {
     const [x, y] = locatePoint(frame, places, point);
     const text = (map.pieces[point] ?? "").replace(/^\u2581/, "");
-    const left = x + 8 + pen.measureText(text).width > frame.width;
+    return { ink, text, x, y, width: pen.measureText(text).width };
+  });
+  for (const { ink, x, y } of marked) {
     pen.fillStyle = ink;
     pen.beginPath();
     if (ink === inks.accent) pen.arc(x, y, 4, 0, 2 * Math.PI);
     else pen.rect(x - 4, y - 4, 8, 8); // told apart by shape as well as by colour
     pen.fill();
-    pen.textAlign = left ? "right" : "left";
+  }
+  const labels = [...marked].reverse(); // the last, above the others, is the first to get a place
+  placeLabels(labels, frame.width).forEach((place, i) => {
+    if (!place) return;
+    const { ink, text } = labels[i]!;
+    pen.fillStyle = ink;
     pen.strokeStyle = inks.panel;
     pen.lineWidth = 3;
-    pen.strokeText(text, left ? x - 8 : x + 8, y + 4);
-    pen.fillText(text, left ? x - 8 : x + 8, y + 4);
-  }
+    pen.strokeText(text, place.x, place.y);
+    pen.fillText(text, place.x, place.y);
+  });
+}
+
+interface LabelPlace {
+  x: number;
+  y: number;
+  width: number;
+}
+
+/**
+ * Places labels of these widths right or left of their points, where they are inside the frame and cover no
+ * label before them. Gives the left end of each base line; null where there is no room, for the readout names any point.
+ */
+export function placeLabels(points: readonly LabelPlace[], frameWidth: number): (LabelPlace | null)[] {
+  const placed: LabelPlace[] = [];
+  return points.map(({ x, y, width }) => {
+    const options = [x + 8, x - 8 - width].map((left) => ({ x: left, y: y + 4, width }));
+    const isFree = (label: LabelPlace) => placed.every((other) => label.x >= other.x + other.width || other.x >= label.x + width || Math.abs(label.y - other.y) >= 15);
+    const place = options.find((label) => label.x >= 0 && label.x + width <= frameWidth && isFree(label));
+    if (place) placed.push(place);
+    return place ?? null;
+  });
 }
 
 interface MapFrame {

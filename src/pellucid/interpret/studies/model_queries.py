@@ -14,6 +14,7 @@ from torch import Tensor
 from pellucid.decode.torch_engine import ModelState, pad_sentences
 from pellucid.decode.translator import inference_only
 from pellucid.interpret.studies.roles import read_badges
+from pellucid.interpret.studies.training_steps import study_training
 from pellucid.interpret.studies.word_vectors import (
     Embeddings,
     Neighbour,
@@ -60,6 +61,11 @@ class _AnalogyArguments(_TableArguments):
 
 
 @dataclass(frozen=True)
+class _TrainingArguments:
+    target: str | None = None
+
+
+@dataclass(frozen=True)
 class _SentenceArguments:
     sentence: str
     target: str | None = None
@@ -99,6 +105,7 @@ VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any]]]] = {
         lambda trace, a: cross_attention_diagonals(trace.again(a.sentence, target=a.target)),
     ),
     "heads": (NoArguments, lambda trace, a: _answer_badges(trace)),
+    "training": (_TrainingArguments, lambda trace, a: study_training(trace, a.target)),
 }
 
 

@@ -7,6 +7,7 @@ word gets, but is not decided by it: words whose translation was taken out got a
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from math import fsum
 from typing import Any, Literal
 from unicodedata import east_asian_width
@@ -16,7 +17,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from pellucid.data.context import count_context
-from pellucid.data.text.word_pieces import word_piece_ranges
+from pellucid.data.text.word_pieces import strip_word, word_piece_ranges
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer, strip_eos
 from pellucid.decode.alarms import ALARMS
 from pellucid.decode.alignment import piece_alignments
@@ -25,6 +26,7 @@ from pellucid.decode.stages.repetition import has_repetition
 from pellucid.decode.torch_engine import CLOSE_CALL, score_targets
 from pellucid.decode.translator import inference_only
 from pellucid.interpret.trace.attribution import erase_prefix, erase_source
+from pellucid.interpret.trace.doubt import SURE, Doubt, find_doubt
 from pellucid.interpret.trace.facts import SearchTree
 from pellucid.interpret.trace.trace import TraceData
 from pellucid.model import Transformer
@@ -40,6 +42,9 @@ MANY_PIECES, SHORT_PIECE = 4, 2.5
 # Share of cross-attention that two words must have in common
 # to count as written from the same part of the source.
 _SAME_SOURCE_SHARE = 0.6
+# Nats that a written word must lose with a source word to count as written from it, and first
+# letters that two words have in common to count as forms of one.
+_OWN_WORD_LOSS, _COMMON_LETTERS = 3.0, 4
 
 
 _AlarmKind = Literal["copy", "numbers", "names", "length", "omission", "repetition"]
@@ -52,7 +57,7 @@ class _Finding:
     `step` and `word` (of the source) say where to look.
     """
 
-    kind: Literal["search", "model", "tokens", "hallucination", "fine"] | _AlarmKind
+    kind: Literal["doubt", "search", "model", "tokens", "hallucination", "fine"] | _AlarmKind
     says: str
     numbers: dict[str, float]
     step: int | None = None
@@ -189,11 +194,13 @@ def judge_translation(trace: TraceData, reference: str | None = None) -> Transla
     effects = case.measure_effects()
     findings = [
         *(compare_with_reference(case, reference) if reference is not None else []),
+        *describe_doubt(find_doubt(trace)),
         *find_odd_pieces(case),
         # If the translation has little to do with the source
         # at all, single missing words are not worth a finding.
         *(find_hallucination(effects) or find_omissions(case, effects)),
         *find_repetitions(case, effects),
+        *find_doubled_words(case, effects),
     ]
     findings += add_alarms(case, findings)
 
@@ -223,6 +230,21 @@ class ErasureEffects:
     whole_source: float
     whole_prefix: float
     attention: Float[ndarray, "N W"]
+
+
+def describe_doubt(doubt: Doubt | None) -> list[_Finding]:
+    """Return the finding about the word that the model was least sure of, if there is one."""
+    if doubt is None:
+        return []
+    says = f"The model was least sure of “{doubt.text}” ({doubt.prob:.0%}). "
+    if not doubt.instead:
+        says += f"Instead the translation could have ended there ({doubt.instead_prob:.0%})."
+    elif doubt.instead_prob > doubt.prob:
+        says += f"“{doubt.instead}” was likelier at that place ({doubt.instead_prob:.0%})."
+    else:
+        says += f"Instead it could have been “{doubt.instead}” ({doubt.instead_prob:.0%})."
+    numbers = {"prob": doubt.prob, "instead": doubt.instead_prob, "limit": SURE}
+    return [_Finding("doubt", says, numbers, step=doubt.step)]
 
 
 def compare_with_reference(case: TranslationCase, reference: str) -> list[_Finding]:
@@ -466,6 +488,46 @@ def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[_Fi
     return findings
 
 
+def find_doubled_words(case: TranslationCase, effects: ErasureEffects) -> list[_Finding]:
+    """Find source words that were written twice, apart from each other, as in *cerraron la puerta cerradas*.
+
+    Hiding the source word costs both written words dearly, more than hiding any other, and they
+    begin alike: one word is often translated by several that do not.
+    """
+    spans, words = case.target_words, case.translation.split()
+    if not spans or not len(effects.source):
+        return []
+    # Nats that each written word loses when a source word is hidden: (W N).
+    losses = -np.stack([effects.source[:, span.start : span.stop].sum(axis=1) for span in spans], axis=1)
+    owners = losses.argmax(axis=0)
+
+    findings = []
+    for number, source_word in enumerate(case.text.split()):
+        written = [n for n in range(len(words)) if owners[n] == number and losses[number, n] > _OWN_WORD_LOSS]
+        for first, second in combinations(written, 2):
+            if second - first == 1 or not _begin_alike(words[first], words[second]):
+                continue
+            one, other = losses[number, first], losses[number, second]
+            says = (
+                f"“{source_word}” was written twice: if it is hidden, log p of “{words[first]}” falls by {one:.2f} and "
+                f"log p of “{words[second]}” by {other:.2f}, more than if any other word is."
+            )
+            numbers = {"first": float(one), "second": float(other), "limit": _OWN_WORD_LOSS}
+            findings.append(_Finding("repetition", says, numbers, step=spans[second].start, word=number))
+
+    return findings
+
+
+def _begin_alike(a: str, b: str) -> bool:
+    """Whether two words are one, or forms of one, as far as their beginnings tell.
+
+    >>> _begin_alike("cerraron", "Cerradas."), _begin_alike("y", "y"), _begin_alike("los", "libros")
+    (True, True, False)
+    """
+    one, other = strip_word(a).casefold(), strip_word(b).casefold()
+    return one[:_COMMON_LETTERS] == other[:_COMMON_LETTERS]
+
+
 def repeated_runs(words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
     """Yield where the same words stand first and again, and how many: two or more, or one directly after itself.
 
@@ -492,7 +554,7 @@ def _make_fine_finding(case: TranslationCase, effects: ErasureEffects) -> _Findi
     words, changes = case.text.split(), effects.source.sum(axis=1)
     numbers = {"source": source, "prefix": prefix}
     says = (
-        "Nothing unusual was found. If the whole source is hidden, log p of the translation "
+        "Nothing stands out. If the whole source is hidden, log p of the translation "
         f"{_describe_change(source)}; if all pieces before each written piece are hidden, it "
         f"{_describe_change(prefix)}."
     )

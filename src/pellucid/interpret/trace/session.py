@@ -27,6 +27,7 @@ from pellucid.interpret.trace.attribution import (
 from pellucid.interpret.trace.capture import capture_tensors, decoding_steps, rows_to_capture
 from pellucid.interpret.trace.checks import check_captured_run
 from pellucid.interpret.trace.diagnosis import TranslationVerdict, judge_translation
+from pellucid.interpret.trace.doubt import Doubt, find_doubt
 from pellucid.interpret.trace.edits import (
     EditList,
     EditSpec,
@@ -146,6 +147,11 @@ class Trace(TraceData):
     ) -> LogitAccount:
         """Account for the logit of a piece (by default the one written), or for its difference to another's."""
         return account_for_logit(self, step, piece, other)
+
+    @cached_property
+    def doubt(self) -> Doubt | None:
+        """The word that the model was least sure of, and what it would have been; None where it was sure of all."""
+        return find_doubt(self)
 
     def verdict(self, reference: str | None = None) -> TranslationVerdict:
         """Judge why the translation may be bad; each reason comes with its numbers."""
@@ -278,6 +284,7 @@ class Trace(TraceData):
     @cached_property
     def _manifest(self) -> dict[str, Any]:
         manifest = build_manifest(self)
+        manifest["doubt"] = None if self.doubt is None else asdict(self.doubt)
         calibration = self.origin.translator.calibration
         if calibration is not None and calibration.words is not None:
             manifest["word_curve"] = asdict(calibration.words)
