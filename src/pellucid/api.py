@@ -502,6 +502,8 @@ def load(
     translator.target_language = languages[1] if languages else None
     # All of an ensemble read the same source.
     translator.context = min(trained_context(bundle.manifest) for bundle in bundles)
+    if all(bundle.manifest.get("terms") for bundle in bundles):
+        translator.term_marks = first.tokenizer.term_marks
     translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers)
     options = {
         "precision": precision,

@@ -24,6 +24,7 @@ from pellucid.data.batching import (
 from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs, SkippedPairs
 from pellucid.data.pair_noise import PairNoise
+from pellucid.data.pair_terms import PairTerms
 from pellucid.data.tokenizer import Tokenizer
 
 
@@ -92,6 +93,7 @@ class BatchSpec:
     noise: PairNoise | None = None
     noise_seed: int = 0
     backwards: bool = False  # whether the sources are to be predicted from their targets
+    terms: PairTerms | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -104,14 +106,19 @@ class BatchSpec:
         if self.noise is not None:
             corpus = self.noise.plant(corpus, self.pairs, self.noise_seed, self.backwards)
             batches = [np.arange(len(corpus))]
-            # The batch was made by lengths that were only expected.
-            if len(corpus) * int(corpus.targets.lengths.max()) > _OVERFULL * self.batch_tokens:
-                batches = cut_batches(corpus.sources.lengths, corpus.targets.lengths, self.batch_tokens)
+        if self.terms is not None:
+            # After the noise, so that the terms of noisy sources are marked, too.
+            corpus = self.terms.plant(corpus, batches[0], self.pairs, self.noise_seed, self.backwards)
+            batches = [np.arange(len(corpus))]
+        # The batch was made by lengths that were only expected.
+        is_planted = corpus is not self.corpus
+        if is_planted and len(corpus) * int(corpus.targets.lengths.max()) > _OVERFULL * self.batch_tokens:
+            batches = cut_batches(corpus.sources.lengths, corpus.targets.lengths, self.batch_tokens)
         made = []
         for number, rows in enumerate(batches):
             # Each has dropout of its own; the seeds that follow directly belong to workers and threads.
             batch = collate(corpus, rows, self.seed + (number << 32))
-            if self.noise is not None:
+            if is_planted:
                 batch = replace(batch, indices=self.pairs[rows])
             made.append(reverse_batch(batch) if self.backwards else batch)
         return made
@@ -139,8 +146,10 @@ class Stream(Iterator[Batch]):
         batch: int = 0,
         began: StageBeginning | None = None,
         noise: PairNoise | None = None,
+        terms: PairTerms | None = None,
     ) -> None:
-        """Go on in the stage that `began` at some epoch; `noise` is planted in the stages that are noisy.
+        """Go on in the stage that `began` at some epoch; `noise` is planted in the stages that are noisy, `terms` in
+        all.
 
         Raises ValueError for no pairs, and for a position that this data does not have.
         """
@@ -150,7 +159,7 @@ class Stream(Iterator[Batch]):
         self.corpora = encoded.corpora or (CorpusShare("all", len(encoded)),)
         assert sum(share.pairs for share in self.corpora) == len(encoded)
         self.began = began or StageBeginning(0, (0,) * len(self.corpora), (True,) * len(self.corpora))
-        self.noise, self.stage = noise, Stage(self.began.shown, self.began.noisy)
+        self.noise, self.terms, self.stage = noise, terms, Stage(self.began.shown, self.began.noisy)
         # Batches of the epoch as indices, a function of (seed, epoch): computed again, not saved in a checkpoint.
         self.order = self._start_epoch()
         if not 0 <= batch < len(self.order):
@@ -225,7 +234,9 @@ class Stream(Iterator[Batch]):
             seed = _hash_to_seed(self.seed, self.epoch, number)
             # By the seed, which follows from the position: a resumed run, and every worker, reverses the same ones.
             backwards = self.stage.both_directions and seed % 2 == 1
-            specs.append(BatchSpec(self.encoded, pairs, seed, self.batch_tokens, noise, self._epoch_seed, backwards))
+            specs.append(
+                BatchSpec(self.encoded, pairs, seed, self.batch_tokens, noise, self._epoch_seed, backwards, self.terms)
+            )
         return specs
 
     def advance(self) -> BatchSpec:
@@ -254,6 +265,8 @@ class Stream(Iterator[Batch]):
         lengths = self.encoded.sources.lengths, self.encoded.targets.lengths
         if self.noise is not None and self.stage.noisy:
             lengths = self.noise.expect_lengths(self.encoded, self._noise_ratios, self._epoch_seed)
+        if self.terms is not None:
+            lengths = self.terms.expect_lengths(lengths[0], self._epoch_seed), lengths[1]
         pairs = epoch_pairs(self.corpora, self.seed, self.epoch, self.began.shown)
         return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch, pairs)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.data.context import DocumentReader, encode_with_context, join_context, split_context
 from pellucid.data.source_profile import SourceProfile
+from pellucid.data.term_marks import Marks
 from pellucid.data.tokenizer import FORBIDDEN, Tokenizer
 from pellucid.decode.confidence import Calibration
 from pellucid.decode.line_segments import (
@@ -73,13 +74,15 @@ class Translator:
         """The translator of the whole multilingual model, if this translator writes one of its languages."""
         self.context = 0
         """Sentences before a line that the model was trained to read with it."""
+        self.term_marks: Marks | None = None
+        """Pieces around terms in the sources that the model was trained with; None where it had no terms."""
         self.profile = profile
         self.target_language = target_language
         self._reader: tuple[tuple[Tokenizer, SourceProfile | None, str | None], SourceReader] | None = None
         # One line in, one line out: the byte that would end the line is never written.
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>")
         if tokenizer.target is tokenizer.source:
-            forbidden += tuple(tokenizer.languages.values())
+            forbidden += tuple(tokenizer.marks)
 
         self.bounds = SearchBounds(min(model.config.max_positions for model in self.models_or_bundles), forbidden)
         self.lengths = LengthLimits(min(trained or self.bounds.longest, self.bounds.longest), self.bounds.longest)
@@ -219,6 +222,11 @@ class Translator:
             from pellucid.decode.stages.required_texts import RequireTexts
 
             stages.append(RequireTexts(self.tokenizer, terms, config))
+
+        if terms is not None and self.term_marks is not None:
+            from pellucid.decode.stages.marked_terms import MarkTerms
+
+            stages.append(MarkTerms(self.tokenizer, self.term_marks, self.lengths.longest))
 
         if self.context or any(line.context for line in lines):
             from pellucid.decode.stages.contexts import ReadContexts

@@ -36,7 +36,7 @@ from pellucid.training.resume_checks import (
     refuse_other_text,
     set_earlier_results_aside,
 )
-from pellucid.training.schedule import StagePlan, can_reverse, make_noise, plan_stages
+from pellucid.training.schedule import StagePlan, can_reverse, make_noise, make_terms, plan_stages
 from pellucid.training.tracking import require_tracker
 
 
@@ -197,6 +197,11 @@ def _describe_initial_model(run: RunConfig, initial: InitialModel, from_text: bo
             f"it was trained with data.context = {context} and would forget it here: the models "
             f"of this run read no sentence before (--set data.context={context} goes on with it)"
         )
+    if initial.about.get("terms") and not run.data.terms:
+        notes.append(
+            "it was trained with marked terms and would forget them here (--set data.terms="
+            f"{initial.about['terms']:g} goes on with them)"
+        )
     if from_text:
         notes.append(
             "train.initial_embeddings = text is for new models; this one keeps the embeddings it "
@@ -217,7 +222,8 @@ def _set_up(
     """Return the setup of a run, and the state of its first update, with the model where it is trained."""
     c = run.train
     model = workers.place_model(model.train())
-    stream = Stream(data.encoded, c.batch_tokens, run.seed, noise=make_noise(run, data))
+    planted = {"noise": make_noise(run, data), "terms": make_terms(run, data)}
+    stream = Stream(data.encoded, c.batch_tokens, run.seed, **planted)
     state = TrainState(model, make_optimizer(model, run.optim), stream)
 
     sizes = c.dev_sentences, c.batch_tokens, run.data.max_pieces
@@ -243,6 +249,11 @@ def _describe_beginning(setup: RunSetup, state: TrainState) -> Iterator[str]:
             "train.both_directions needs one table of embeddings for both languages (model.tie = "
             "all, tokenizer.joint = true) and sources of one sentence and one direction; this "
             "run learns the one direction from its start"
+        )
+    if run.data.terms and data.tokenizer.term_marks is None:
+        yield (
+            "data.terms needs pieces that mark terms, which the vocabulary of the initial model "
+            "does not have; this run learns none"
         )
     yield from data.notes
     for dev in setup.dev_sets:

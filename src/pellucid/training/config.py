@@ -175,6 +175,12 @@ class DataConfig:
     corpus: Annotated[
         tuple[CorpusConfig, ...], "instead of source and target: several corpora, each by weight"
     ] = ()
+    terms: Annotated[
+        float,
+        "share of the pairs that are shown with marked terms, each with a translation beside it in "
+        "the source, so that the model learns to use a glossary (translate --terms)",
+        Field(ge=0, le=1),
+    ] = 0.0
     noise: NoiseConfig = field(default_factory=NoiseConfig)
 
     def __post_init__(self) -> None:
@@ -501,6 +507,11 @@ class RunConfig:
         if self.model.tie == "all" and not self.tokenizer.joint and self.tokenizer.kind != "marian":
             raise ValueError(
                 "model.tie = 'all' shares one matrix, which needs tokenizer.joint = true"
+            )
+        if self.data.terms and not self.tokenizer.joint and self.tokenizer.kind != "marian":
+            raise ValueError(
+                f"data.terms = {self.data.terms:g} puts translations into sources, which needs "
+                "tokenizer.joint = true"
             )
         # Otherwise a sentence that the data lets through would not fit the model.
         if self.data.max_pieces > self.model.max_positions:

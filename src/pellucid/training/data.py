@@ -31,7 +31,7 @@ from pellucid.data.source_profile import (
 )
 from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.text.spelling import describe_character
-from pellucid.data.tokenizer import Tokenizer
+from pellucid.data.tokenizer import TERM_MARKS, Tokenizer
 from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
 from pellucid.training.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.training.direction import read_dev_sides, read_sides
@@ -416,6 +416,7 @@ def learn_tokenizer(sources: Iterable[str], targets: Iterable[str], run: RunConf
         "seed": run.seed,
         "max_sentences": TOKENIZER_SENTENCES,
         "languages": run.data.target_languages,
+        "marks": TERM_MARKS if run.data.terms else (),
     }
     sources, noise = sentences_alone(sources), run.data.noise
     if noise.capitals or noise.title_case:
@@ -608,6 +609,10 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
     settings["tokenizer sentences"] = TOKENIZER_SENTENCES
     if noise.capitals or noise.title_case:
         settings["capitals and titles of data.noise"] = [noise.capitals, noise.title_case]
+
+    if data.terms:
+        # Whatever the share, the vocabulary has the same marks.
+        settings["marks of data.terms"] = True
 
     settings["files of each corpus"] = [len(_corpus_files(corpus)) for corpus in data.corpora]
     if data.context:

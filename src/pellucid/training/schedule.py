@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pellucid.data.pair_noise import PairNoise
+from pellucid.data.pair_terms import PairTerms
 from pellucid.data.stream import Stage
 from pellucid.model import Transformer
 from pellucid.training.checkpoint import RunCounts
@@ -178,6 +179,16 @@ def make_noise(run: RunConfig, data: TrainingData) -> PairNoise | None:
     languages = data.languages or {}
     source, target = languages.get("source"), languages.get("target")
     return PairNoise(run.data.noise, data.tokenizer, run.data.max_pieces, source, target)
+
+
+def make_terms(run: RunConfig, data: TrainingData) -> PairTerms | None:
+    """Return what marks terms in the pairs of a run, or None for a run without.
+
+    An initial model whose vocabulary has no marks learns none.
+    """
+    if not run.data.terms or data.tokenizer.term_marks is None:
+        return None
+    return PairTerms(data.encoded, data.tokenizer, run.data.terms, run.data.max_pieces)
 
 
 def describe_change(before: Stage, after: Stage, names: list[str]) -> str:
