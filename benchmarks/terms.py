@@ -48,10 +48,14 @@ def main() -> None:
     for path in options.models:
         model = pellucid.load(path, engine=options.engine)
         for kind, cases in kinds.items():
-            seconds, texts = [], []
+            texts: list[str] = []
+            seconds: list[float] = []
             for use_terms in (False, True):
                 start = time.process_time()
-                texts = [model.translate([case.source], terms=case.terms * use_terms or None)[0].text for case in cases]
+                texts = []
+                for case in cases:
+                    terms = case.terms if use_terms else None
+                    texts.append(model.translate([case.source], terms=terms)[0].text)
                 seconds.append(round(time.process_time() - start, 1))
             expected = [case.expected for case in cases]
             same = sum(text == other for text, other in zip(texts, expected, strict=True))

@@ -239,8 +239,13 @@ class Tokenizer:
         return before, between, after
 
     @property
+    def memory_mark(self) -> int | None:
+        """Id of `MEMORY_MARK`; None where the vocabulary has none, as the model was not trained with similar pairs."""
+        return self._control_pieces.get(MEMORY_MARK)
+
+    @property
     def marks(self) -> list[int]:
-        """Ids of all pieces that stand for no text: languages to write, and marks around terms."""
+        """Ids of all pieces that stand for no text: languages to write, and marks of terms and similar units."""
         return list(self._control_pieces.values())
 
     @cached_property

@@ -112,6 +112,15 @@ def spell_letters(pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
         start = end
 
 
+def spell_pieces(pieces: Sequence[str]) -> str:
+    """Return the text that pieces spell, without the space before its first word.
+
+    >>> spell_pieces(["▁the", "▁", "<0xC3>", "<0xA9>", "t"])
+    'the ét'
+    """
+    return "".join(letter for letter, _, _ in spell_letters(pieces)).removeprefix(" ")
+
+
 def piece_bytes(piece: str) -> bytes:
     """Return the bytes that a piece adds to the text.
 
