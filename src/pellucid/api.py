@@ -508,6 +508,8 @@ def load(
     translator.context = min(trained_context(bundle.manifest) for bundle in bundles)
     if all(bundle.manifest.get("terms") for bundle in bundles):
         translator.term_marks = first.tokenizer.term_marks
+    if all(bundle.manifest.get("memory") for bundle in bundles):
+        translator.memory_mark = first.tokenizer.memory_mark
     translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers)
     options = {
         "precision": precision,

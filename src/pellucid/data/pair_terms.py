@@ -34,6 +34,7 @@ _LEARNED_PAIRS = 20_000  # pairs from which the links and the forms of words are
 _SAMPLED_PAIRS = 200  # pairs by which the length of marked ones is estimated
 _LONGEST_TERM = 3  # words of a term in training, on either side
 _NUMBERS_OF_TERMS = (1, 1, 1, 2, 2, 3)  # terms of a source, each as likely as its share in this list
+_SINGLE_WORDS = 0.7  # share of the sources whose terms are single words, if it has some
 _REPLACED = 0.45  # share of the terms that have another translation than the text
 _COMMONEST_FORM = 0.35  # share of the others that are given in their commonest form
 _FOREIGN = 0.7  # share of these that the text has nowhere
@@ -187,6 +188,9 @@ class PairTerms:
                 if max(span[1] - span[0], other[1] - other[0]) <= _LONGEST_TERM:
                     spans.append((span, other))
             random.shuffle(spans)
+            if random.random() < _SINGLE_WORDS:
+                # Stable, so that the order of the others stays by chance.
+                spans.sort(key=lambda both: both[0][1] - both[0][0] + both[1][1] - both[1][0] > 2)
             plans[row] = self._plan_one(pairs[row], spans[: random.choice(_NUMBERS_OF_TERMS)], random, read, written)
         return plans
 
@@ -208,7 +212,8 @@ class PairTerms:
             start, end = pair.words[written][other[0]].start(), pair.words[written][other[1] - 1].end()
             others = self.sides[written].words
             if random.random() < _REPLACED and others:
-                told = self._invent(random, others)
+                # As many words as they replace: fewer would teach to leave words out.
+                told = self._invent(random, others, other[1] - other[0])
                 # At the beginning of a sentence it has a capital, as what it replaces.
                 capital = text[start].isupper() and told[0].islower()
                 replacements.append((start, end, told[0].upper() + told[1:] if capital else told))
@@ -228,13 +233,13 @@ class PairTerms:
             return translation
         return _WORDS.sub(lambda word: forms.commonest_form(word[0]), translation)
 
-    def _invent(self, random: Random, words: Sequence[str]) -> str:
-        """Return one word or two that the text has elsewhere, or nowhere: the beginning of one and the end of another.
+    def _invent(self, random: Random, words: Sequence[str], count: int) -> str:
+        """Return words that the text has elsewhere, or nowhere: the beginning of one and the end of another.
 
         Half of those that are nowhere have a capital, like names.
         """
         told = []
-        for _ in range(random.choice((1, 1, 1, 2))):
+        for _ in range(count):
             first, second = random.choice(words), random.choice(words)
             if random.random() < _FOREIGN:
                 first = (

@@ -24,6 +24,7 @@ from pellucid.data.batching import (
 from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs, SkippedPairs
 from pellucid.data.pair_noise import PairNoise
+from pellucid.data.pair_similar import SimilarPairs
 from pellucid.data.pair_terms import PairTerms
 from pellucid.data.tokenizer import Tokenizer
 
@@ -94,6 +95,7 @@ class BatchSpec:
     noise_seed: int = 0
     backwards: bool = False  # whether the sources are to be predicted from their targets
     terms: PairTerms | None = None
+    similar: SimilarPairs | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -109,6 +111,10 @@ class BatchSpec:
         if self.terms is not None:
             # After the noise, so that the terms of noisy sources are marked, too.
             corpus = self.terms.plant(corpus, batches[0], self.pairs, self.noise_seed, self.backwards)
+            batches = [np.arange(len(corpus))]
+        # What stands before a source would be a part of the target's text there.
+        if self.similar is not None and not self.backwards:
+            corpus = self.similar.plant(corpus, batches[0], self.pairs, self.noise_seed)
             batches = [np.arange(len(corpus))]
         # The batch was made by lengths that were only expected.
         is_planted = corpus is not self.corpus
@@ -147,9 +153,10 @@ class Stream(Iterator[Batch]):
         began: StageBeginning | None = None,
         noise: PairNoise | None = None,
         terms: PairTerms | None = None,
+        similar: SimilarPairs | None = None,
     ) -> None:
-        """Go on in the stage that `began` at some epoch; `noise` is planted in the stages that are noisy, `terms` in
-        all.
+        """Go on in the stage that `began` at some epoch; `noise` is planted in the stages that are noisy, `terms` and
+        `similar` pairs in all.
 
         Raises ValueError for no pairs, and for a position that this data does not have.
         """
@@ -159,7 +166,8 @@ class Stream(Iterator[Batch]):
         self.corpora = encoded.corpora or (CorpusShare("all", len(encoded)),)
         assert sum(share.pairs for share in self.corpora) == len(encoded)
         self.began = began or StageBeginning(0, (0,) * len(self.corpora), (True,) * len(self.corpora))
-        self.noise, self.terms, self.stage = noise, terms, Stage(self.began.shown, self.began.noisy)
+        self.noise, self.terms, self.similar = noise, terms, similar
+        self.stage = Stage(self.began.shown, self.began.noisy)
         # Batches of the epoch as indices, a function of (seed, epoch): computed again, not saved in a checkpoint.
         self.order = self._start_epoch()
         if not 0 <= batch < len(self.order):
@@ -234,9 +242,8 @@ class Stream(Iterator[Batch]):
             seed = _hash_to_seed(self.seed, self.epoch, number)
             # By the seed, which follows from the position: a resumed run, and every worker, reverses the same ones.
             backwards = self.stage.both_directions and seed % 2 == 1
-            specs.append(
-                BatchSpec(self.encoded, pairs, seed, self.batch_tokens, noise, self._epoch_seed, backwards, self.terms)
-            )
+            planted = noise, self._epoch_seed, backwards, self.terms, self.similar
+            specs.append(BatchSpec(self.encoded, pairs, seed, self.batch_tokens, *planted))
         return specs
 
     def advance(self) -> BatchSpec:
@@ -267,6 +274,8 @@ class Stream(Iterator[Batch]):
             lengths = self.noise.expect_lengths(self.encoded, self._noise_ratios, self._epoch_seed)
         if self.terms is not None:
             lengths = self.terms.expect_lengths(lengths[0], self._epoch_seed), lengths[1]
+        if self.similar is not None:
+            lengths = self.similar.expect_lengths(lengths[0], self._epoch_seed), lengths[1]
         pairs = epoch_pairs(self.corpora, self.seed, self.epoch, self.began.shown)
         return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch, pairs)
 

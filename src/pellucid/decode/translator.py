@@ -76,6 +76,8 @@ class Translator:
         """Sentences before a line that the model was trained to read with it."""
         self.term_marks: Marks | None = None
         """Pieces around terms in the sources that the model was trained with; None where it had no terms."""
+        self.memory_mark: int | None = None
+        """Piece behind a similar translation before a source, which the model was trained with; None without."""
         self.profile = profile
         self.target_language = target_language
         self._reader: tuple[tuple[Tokenizer, SourceProfile | None, str | None], SourceReader] | None = None
@@ -209,12 +211,16 @@ class Translator:
             stages.append(translation_memory.make_stage())
 
         stages.append(SplitLines(self.reader, self.lengths, config, check_wanted))
-        stages += self.reading_stages_for(lines, config, terms)
+        stages += self.reading_stages_for(lines, config, terms, translation_memory)
         stages += self.search_stages_for(lines, config, terms)
         return stages
 
     def reading_stages_for(
-        self, lines: Sequence[Line], config: SearchConfig, terms: "Terminology | None" = None
+        self,
+        lines: Sequence[Line],
+        config: SearchConfig,
+        terms: "Terminology | None" = None,
+        translation_memory: LineStageMaker | None = None,
     ) -> list[SearchStage]:
         """Return the stages that say what is read for each segment, and what its translation must have."""
         stages: list[SearchStage] = []
@@ -232,6 +238,11 @@ class Translator:
             from pellucid.decode.stages.contexts import ReadContexts
 
             stages.append(ReadContexts(self.reader, self.context, self.lengths.longest_trained))
+
+        if self.memory_mark is not None and translation_memory is not None:
+            from pellucid.decode.stages.similar_units import ReadSimilarUnits
+
+            stages.append(ReadSimilarUnits(self.tokenizer, self.memory_mark, self.lengths.longest))
 
         if any(line.prefix for line in lines):
             from pellucid.decode.stages.prefixes import BeginWithPrefixes

@@ -254,6 +254,7 @@ _ENTRIES: dict[str, _Check] = {
     "directions": _list_of(_pair_of_codes, "directions"),
     "context": _count(_MOST_CONTEXT),
     "terms": _number(0, 1),
+    "memory": _number(0, 1),
     "reference": _object(
         {},
         {
@@ -274,6 +275,7 @@ _ENTRIES: dict[str, _Check] = {
             "languages": _languages,
             "context": _count(_MOST_CONTEXT),
             "terms": _number(0, 1),
+            "memory": _number(0, 1),
         },
     ),
     "imported": _object({}, {"from": _text, "format": _text}),

@@ -36,7 +36,7 @@ from pellucid.training.resume_checks import (
     refuse_other_text,
     set_earlier_results_aside,
 )
-from pellucid.training.schedule import StagePlan, can_reverse, make_noise, make_terms, plan_stages
+from pellucid.training.schedule import StagePlan, can_reverse, make_planters, plan_stages
 from pellucid.training.tracking import require_tracker
 
 
@@ -197,11 +197,12 @@ def _describe_initial_model(run: RunConfig, initial: InitialModel, from_text: bo
             f"it was trained with data.context = {context} and would forget it here: the models "
             f"of this run read no sentence before (--set data.context={context} goes on with it)"
         )
-    if initial.about.get("terms") and not run.data.terms:
-        notes.append(
-            "it was trained with marked terms and would forget them here (--set data.terms="
-            f"{initial.about['terms']:g} goes on with them)"
-        )
+    for name, what in (("terms", "marked terms"), ("memory", "similar translations")):
+        if initial.about.get(name) and not getattr(run.data, name):
+            notes.append(
+                f"it was trained with {what} and would forget them here (--set data.{name}="
+                f"{initial.about[name]:g} goes on with them)"
+            )
     if from_text:
         notes.append(
             "train.initial_embeddings = text is for new models; this one keeps the embeddings it "
@@ -222,8 +223,7 @@ def _set_up(
     """Return the setup of a run, and the state of its first update, with the model where it is trained."""
     c = run.train
     model = workers.place_model(model.train())
-    planted = {"noise": make_noise(run, data), "terms": make_terms(run, data)}
-    stream = Stream(data.encoded, c.batch_tokens, run.seed, **planted)
+    stream = Stream(data.encoded, c.batch_tokens, run.seed, **make_planters(run, data))
     state = TrainState(model, make_optimizer(model, run.optim), stream)
 
     sizes = c.dev_sentences, c.batch_tokens, run.data.max_pieces
@@ -254,6 +254,11 @@ def _describe_beginning(setup: RunSetup, state: TrainState) -> Iterator[str]:
         yield (
             "data.terms needs pieces that mark terms, which the vocabulary of the initial model "
             "does not have; this run learns none"
+        )
+    if run.data.memory and data.tokenizer.memory_mark is None:
+        yield (
+            "data.memory needs a piece that marks a similar translation, which the vocabulary of "
+            "the initial model does not have; this run learns to use none"
         )
     yield from data.notes
     for dev in setup.dev_sets:

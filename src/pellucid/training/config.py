@@ -181,6 +181,12 @@ class DataConfig:
         "the source, so that the model learns to use a glossary (translate --terms)",
         Field(ge=0, le=1),
     ] = 0.0
+    memory: Annotated[
+        float,
+        "share of the pairs whose source is read after the translation of a similar sentence, if "
+        "the text has one, so that the model learns to use a memory (translate --memory)",
+        Field(ge=0, le=1),
+    ] = 0.0
     noise: NoiseConfig = field(default_factory=NoiseConfig)
 
     def __post_init__(self) -> None:
@@ -508,11 +514,13 @@ class RunConfig:
             raise ValueError(
                 "model.tie = 'all' shares one matrix, which needs tokenizer.joint = true"
             )
-        if self.data.terms and not self.tokenizer.joint and self.tokenizer.kind != "marian":
-            raise ValueError(
-                f"data.terms = {self.data.terms:g} puts translations into sources, which needs "
-                "tokenizer.joint = true"
-            )
+        for name in ("terms", "memory"):
+            share = getattr(self.data, name)
+            if share and not self.tokenizer.joint and self.tokenizer.kind != "marian":
+                raise ValueError(
+                    f"data.{name} = {share:g} puts translations into sources, which needs "
+                    "tokenizer.joint = true"
+                )
         # Otherwise a sentence that the data lets through would not fit the model.
         if self.data.max_pieces > self.model.max_positions:
             raise ValueError(
