@@ -165,14 +165,21 @@ def test_an_inflected_form_counts_once_and_another_word_does_not(tokenizer):
     require([make_segment(tokenizer, "The red dog sees the red cat.")], lambda segments: seen.extend(segments) or [])
     [segment] = seen
 
-    def count_missing(text: str) -> int:
+    def count_missing(text: str, language: str | None = None) -> int:
         tokens = strip_eos(tokenizer.encode_target([text])[0])
-        return len(missing_terms(tokens, accept_forms(segment, tokens, tokenizer, edges).terms, edges))
+        return len(missing_terms(tokens, accept_forms(segment, tokens, tokenizer, edges, language).terms, edges))
 
     assert count_missing("El perro rojo ve el gato roja.") == 0
     assert count_missing("La mesa rojas ve la ventana roja.") == 0
     assert count_missing("El perro rojo ve el gato.") == 1
     assert count_missing("El perro negro ve el gato roncado.") == 2
+
+    # A name keeps its form, in languages that write nouns small.
+    require = RequireTexts(tokenizer, Terms.from_pairs([("red", "Haus")]), SearchConfig())
+    require([make_segment(tokenizer, "The red dog sees the red cat.")], lambda segments: seen.extend(segments) or [])
+    segment = seen[1]
+    assert count_missing("Hauses Haus") == 1
+    assert count_missing("Hauses Haus", "de") == 0
 
 
 def test_a_share_that_cannot_be_is_refused():

@@ -8,6 +8,7 @@ run shows the same, and so does any number of workers.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -35,10 +36,11 @@ _SAMPLED_PAIRS = 200  # pairs by which the length of marked ones is estimated
 _LONGEST_TERM = 3  # words of a term in training, on either side
 _NUMBERS_OF_TERMS = (1, 1, 1, 2, 2, 3)  # terms of a source, each as likely as its share in this list
 _SINGLE_WORDS = 0.7  # share of the sources whose terms are single words, if it has some
-_REPLACED = 0.45  # share of the terms that have another translation than the text
-_COMMONEST_FORM = 0.35  # share of the others that are given in their commonest form
-_FOREIGN = 0.7  # share of these that the text has nowhere
-_WORDS = re.compile(r"\w+")
+_REPLACED = 0.5  # share of the terms that have another translation than the text
+_COMMONEST_FORM = 0.5  # share of the others that are given in their commonest form
+_FOREIGN = 0.65  # share of these that the text has nowhere
+_ENDING = 2  # letters of a word that are its ending
+_LETTERS = re.compile(r"(\w+)")
 _TERM_SEED = 0x7E2D5  # so that these draws are not those of noise
 
 
@@ -48,7 +50,18 @@ class _Side:
 
     common: set[str]
     forms: WordForms
-    words: Sequence[str]
+    words: list[str]
+    by_ending: dict[str, list[str]]
+
+    @classmethod
+    def learn(cls, sentences: Sequence[Sequence[str]]) -> "_Side":
+        """Learn the words of sentences."""
+        forms = WordForms(sentences)
+        words = [word for word in forms.counts if word.isalpha()]
+        by_ending = defaultdict[str, list[str]](list)
+        for word in words:
+            by_ending[word[-_ENDING:]].append(word)
+        return cls(find_common_words(sentences), forms, words, dict(by_ending))
 
 
 @dataclass(frozen=True)
@@ -95,10 +108,7 @@ class PairTerms:
             sources.append(split_term_words(tokenizer.decode_source(source[count_context(source) :])))
             targets.append(split_term_words(tokenizer.decode_target(encoded.targets[i].tolist())))
         self.links = TermLinks(sources, targets)
-        self.sides = []
-        for side in (sources, targets):
-            forms = WordForms(side)
-            self.sides.append(_Side(find_common_words(side), forms, [word for word in forms.counts if word.isalpha()]))
+        self.sides = _Side.learn(sources), _Side.learn(targets)
         self.ratio = self._measure_ratio(encoded)
 
     def plant(
@@ -210,15 +220,15 @@ class PairTerms:
             taken[0].update(tokens)
             taken[1].update(range(*other))
             start, end = pair.words[written][other[0]].start(), pair.words[written][other[1] - 1].end()
-            others = self.sides[written].words
-            if random.random() < _REPLACED and others:
-                # As many words as they replace: fewer would teach to leave words out.
-                told = self._invent(random, others, other[1] - other[0])
+            side, told = self.sides[written], text[start:end]
+            if random.random() < _REPLACED and side.words:
+                replacement, told = self._replace_words(told, random, side)
                 # At the beginning of a sentence it has a capital, as what it replaces.
-                capital = text[start].isupper() and told[0].islower()
-                replacements.append((start, end, told[0].upper() + told[1:] if capital else told))
-            else:
-                told = self._choose_form(text[start:end], random, self.sides[written].forms)
+                if text[start].isupper() and replacement[0].islower():
+                    replacement = replacement[0].upper() + replacement[1:]
+                replacements.append((start, end, replacement))
+            elif random.random() < _COMMONEST_FORM:
+                told = _LETTERS.sub(lambda word, side=side: side.forms.commonest_form(word[0]), told)
             terms.append(_PlannedTerm(tokens, told))
 
         if not replacements:
@@ -227,27 +237,28 @@ class PairTerms:
             text = text[:start] + told + text[end:]
         return _Plan(terms, text)
 
-    def _choose_form(self, translation: str, random: Random, forms: WordForms) -> str:
-        """Return a translation as a glossary may have it: as it is, or in the commonest form of its words."""
-        if random.random() >= _COMMONEST_FORM:
-            return translation
-        return _WORDS.sub(lambda word: forms.commonest_form(word[0]), translation)
+    def _replace_words(self, text: str, random: Random, side: _Side) -> tuple[str, str]:
+        """Return other words in the place of each word of a translation, and the same as a glossary may have them.
 
-    def _invent(self, random: Random, words: Sequence[str], count: int) -> str:
-        """Return words that the text has elsewhere, or nowhere: the beginning of one and the end of another.
-
-        Half of those that are nowhere have a capital, like names.
+        Some the text has nowhere: they are the beginning of one word and the end of another, half of them with a
+        capital, like names. The others end as what they replace does, so that they may be the form that belongs there.
         """
-        told = []
-        for _ in range(count):
-            first, second = random.choice(words), random.choice(words)
-            if random.random() < _FOREIGN:
-                first = (
-                    first[: random.randint(1, max(1, len(first) - 1))] + second[random.randint(0, len(second) - 1) :]
-                )
-                first = first.capitalize() if random.random() < 0.5 else first
-            told.append(first)
-        return " ".join(told)
+        there, told = [], []
+        for part in _LETTERS.split(text):
+            if not _LETTERS.fullmatch(part):
+                there.append(part)
+                told.append(part)
+            elif random.random() < _FOREIGN:
+                first, second = random.choice(side.words), random.choice(side.words)
+                word = first[: random.randint(1, max(1, len(first) - 1))] + second[random.randrange(len(second)) :]
+                word = word.capitalize() if random.random() < 0.5 else word
+                there.append(word)
+                told.append(word)
+            else:
+                word = random.choice(side.by_ending.get(part[-_ENDING:].lower(), side.words))
+                there.append(word)
+                told.append(side.forms.commonest_form(word) if random.random() < _COMMONEST_FORM else word)
+        return "".join(there), "".join(told)
 
     def _encode(self, texts: Sequence[str], side: int) -> list[list[int]]:
         """Return the token ids of texts of one side, without what stands around a sentence."""

@@ -272,7 +272,7 @@ class Translator:
         if has_markup or terms is not None:
             from pellucid.decode.stages.term_placement import PlaceTerms
 
-            stages.append(PlaceTerms(lambda: self.torch, self.tokenizer, self.bounds, config))
+            stages.append(PlaceTerms(lambda: self.torch, self.tokenizer, self.bounds, config, self.target_language))
         return stages
 
     def search(self, segments: list[Segment], config: SearchConfig) -> list[SearchResult]:

@@ -29,6 +29,9 @@ from pellucid.decode.terms.term_alignment import TermAlignment, align_terms
 if TYPE_CHECKING:
     from pellucid.decode.torch_engine import TorchEngine
 
+# Languages that write all nouns with a capital: German, Luxembourgish, Swiss German, Low German, Bavarian.
+CAPITAL_NOUNS = frozenset(("de", "lb", "gsw", "nds", "bar"))
+
 AlignTerms = Callable[[Sequence[Segment], Sequence[list[int]]], list[TermAlignment]]
 
 # Each search writes the whole translation again: with one search for each of N terms, the time grew
@@ -59,6 +62,7 @@ class PlaceTerms:
     tokenizer: Tokenizer
     bounds: SearchBounds
     config: SearchConfig
+    target_language: str | None = None
 
     def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
         if not any(segment.terms for segment in segments):
@@ -99,7 +103,8 @@ class PlaceTerms:
         for segment, result in zip(segments, search(list(segments)), strict=True):
             complete = None
             if result.hypotheses:
-                segment = accept_forms(segment, result.hypotheses[0].tokens, self.tokenizer, word_edges)
+                tokens = result.hypotheses[0].tokens
+                segment = accept_forms(segment, tokens, self.tokenizer, word_edges, self.target_language)
                 complete = _keep_complete(segment, result, word_edges)
             results.append(complete or SearchResult(segment, []))
         return results
@@ -121,10 +126,17 @@ class PlaceTerms:
         return explain_no_room(segment.request.prefix, segment.terms, limit, word_edges)
 
 
-def accept_forms(segment: Segment, tokens: Sequence[int], tokenizer: Tokenizer, word_edges: WordEdges) -> Segment:
+def accept_forms(
+    segment: Segment,
+    tokens: Sequence[int],
+    tokenizer: Tokenizer,
+    word_edges: WordEdges,
+    target_language: str | None = None,
+) -> Segment:
     """Return a segment with more spellings of the terms that a translation lacks, if it has another form of them.
 
-    Each form in the translation stands for one term.
+    Each form in the translation stands for one term. A term with a capital is a name, unless the language writes all
+    nouns so, and has no other form.
     """
     missing = missing_terms(tokens, segment.terms, word_edges)
     if not missing:
@@ -135,7 +147,8 @@ def accept_forms(segment: Segment, tokens: Sequence[int], tokenizer: Tokenizer, 
         if segment.term_spans[n].protected:
             continue
         for target in dict.fromkeys(tokenizer.decode_target(without_edges(spelling)) for spelling in terms[n]):
-            form = _find_form(target, words, used)
+            is_name = target != target.lower() and target_language not in CAPITAL_NOUNS
+            form = None if is_name else _find_form(target, words, used)
             if form is not None:
                 terms[n] = (*terms[n], *target_spellings(tokenizer, [form]))
                 break
