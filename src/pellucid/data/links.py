@@ -84,8 +84,8 @@ class WordStems(dict[str, int]):
         )
         return number
 
-    def has(self, word: str) -> bool:
-        """Whether a word with these first letters was met."""
+    def knows_word(self, word: str) -> bool:
+        """Whether a word with the same first letters was met."""
         return word[:STEM] in self._stems
 
     def encode(self, texts: Sequence[str], most: int = MOST_WORDS) -> WordIds:

@@ -19,7 +19,7 @@ from pellucid.data.tokenizer import BOS, Tokenizer, strip_eos
 
 _LEAST_SIMILAR = 0.6  # share of the tokens that a similar sentence has in common; less teaches to ignore it
 _INDEXED_PAIRS = 200_000  # pairs among which similar ones are looked for, spread evenly
-_POSTINGS = 4000  # sentences with a token of the source that are looked at, those of its rarest tokens first
+_POSTINGS = 4000  # sentences with a token of the source that are looked at, the rarest tokens first
 _CANDIDATES = 8  # sentences that share most tokens, whose similarity is measured
 _SAMPLED_PAIRS = 200  # pairs by which it is estimated how many have a similar one
 _SIMILAR_SEED = 0x51B1A
@@ -72,7 +72,7 @@ class SimilarPairs:
         return np.where(chosen, np.maximum(longer, source_lengths), source_lengths)
 
     def find_similar(self, number: int) -> int | None:
-        """Return the pair whose source is most similar to that of a pair and not the same; None where none is."""
+        """Return the pair with the most similar source that is not the same; None where none is similar enough."""
         own = self.encoded.sources[number]
         tokens = np.unique(own).astype(np.int64)
         counts = self.starts[tokens + 1] - self.starts[tokens]

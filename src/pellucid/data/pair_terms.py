@@ -41,12 +41,12 @@ _COMMONEST_FORM = 0.5  # share of the others that are given in their commonest f
 _FOREIGN = 0.65  # share of these that the text has nowhere
 _ENDING = 2  # letters of a word that are its ending
 _LETTERS = re.compile(r"(\w+)")
-_TERM_SEED = 0x7E2D5  # so that these draws are not those of noise
+_TERM_SEED = 0x7E2D5  # so that noise draws other pairs
 
 
 @dataclass(frozen=True)
 class _Side:
-    """What is known of the words of one side: those at which no term begins or ends, and the forms of each."""
+    """Words of one side: the common ones, at which no term begins or ends, the forms of each, and all by their ends."""
 
     common: set[str]
     forms: WordForms
@@ -85,7 +85,7 @@ class _PlannedTerm:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is marked in a pair, and the text of the other side if it becomes another."""
+    """The terms that are marked in a pair, and the text of the other side if it becomes another."""
 
     terms: list[_PlannedTerm]
     rewritten: str = ""
@@ -124,7 +124,7 @@ class PairTerms:
         A row is drawn by its number in the whole text, and does not depend on what else is chosen. With `backwards`,
         the targets are what will be translated, and have the terms.
         """
-        sides = [[side[i].tolist() for i in rows] for side in (encoded.sources, encoded.targets)]
+        sides = [encoded.sources[i].tolist() for i in rows], [encoded.targets[i].tolist() for i in rows]
         pairs: dict[int, _SpelledPair] = {}
         for row in np.flatnonzero(self._draw(numbers, seed)).tolist():
             if UNK not in sides[0][row] and UNK not in sides[1][row]:
@@ -138,7 +138,8 @@ class PairTerms:
         for row, plan in plans.items():
             pair = pairs[row]
             own = [*pair.own]
-            own[read] = mark_terms(own[read], [MarkedTerm(term.tokens, next(told)) for term in plan.terms], self.marks)
+            terms = [MarkedTerm(term.tokens, next(told)) for term in plan.terms]
+            own[read] = mark_terms(own[read], terms, self.marks)
             if plan.rewritten:
                 own[written] = next(rewritten)
             source, target = [*pair.head, *own[0], *[EOS] * pair.source_ends], [*own[1], EOS]
@@ -184,7 +185,11 @@ class PairTerms:
         self, pairs: dict[int, _SpelledPair], numbers: NDArray[np.integer], seed: int, backwards: bool
     ) -> dict[int, _Plan]:
         """Return what is marked in each pair, by its row."""
-        words = [[[match[0] for match in pair.words[side]] for pair in pairs.values()] for side in (0, 1)]
+        words: tuple[list[list[str]], list[list[str]]] = [], []
+        for pair in pairs.values():
+            for side in (0, 1):
+                words[side].append([match[0] for match in pair.words[side]])
+
         plans: dict[int, _Plan] = {}
         for number, (row, links) in enumerate(zip(pairs, self.links.link(*words), strict=True)):
             # A generator for each pair, so that a pair does not depend on what else is drawn.

@@ -58,7 +58,7 @@ def find_own_tokens(source: Sequence[int], marks: Marks | None) -> list[int]:
 
 
 def find_told_tokens(source: Sequence[int], marks: Marks | None) -> list[tuple[range, range]]:
-    """Return for each marked term the positions of its own tokens, and those of its translation.
+    """Return for each marked term the positions of its own tokens, and of its translation.
 
     >>> find_told_tokens([10, 5, 11, 6, 20, 21, 7, 12, 3], (5, 6, 7))
     [(range(2, 3), range(4, 6))]

@@ -46,7 +46,7 @@ def find_term_words(text: str) -> list[re.Match[str]]:
 
 
 class TermLinks:
-    """What words are linked with each other, learned from pairs that are cut into words."""
+    """Links between words, learned from pairs that are cut into words."""
 
     def __init__(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]):
         self.stems = WordStems()
@@ -90,7 +90,7 @@ class TermLinks:
         places: list[list[int]] = []
         for sentence in sentences:
             words = _lower_words(sentence)
-            known = [place for place, word in enumerate(words) if self.stems.has(word)]
+            known = [place for place, word in enumerate(words) if self.stems.knows_word(word)]
             places.append(known)
             rows.append([words[place] for place in known])
         return self.stems.encode_words(rows), places

@@ -75,9 +75,9 @@ class Translator:
         self.context = 0
         """Sentences before a line that the model was trained to read with it."""
         self.term_marks: Marks | None = None
-        """Pieces around terms in the sources that the model was trained with; None where it had no terms."""
+        """Pieces around terms in the sources of training; None where it had no terms."""
         self.memory_mark: int | None = None
-        """Piece behind a similar translation before a source, which the model was trained with; None without."""
+        """Piece behind a similar translation in the sources of training; None where it had none."""
         self.profile = profile
         self.target_language = target_language
         self._reader: tuple[tuple[Tokenizer, SourceProfile | None, str | None], SourceReader] | None = None
@@ -272,7 +272,8 @@ class Translator:
         if has_markup or terms is not None:
             from pellucid.decode.stages.term_placement import PlaceTerms
 
-            stages.append(PlaceTerms(lambda: self.torch, self.tokenizer, self.bounds, config, self.target_language))
+            around = self.tokenizer, self.bounds, config, self.target_language
+            stages.append(PlaceTerms(lambda: self.torch, *around))
         return stages
 
     def search(self, segments: list[Segment], config: SearchConfig) -> list[SearchResult]:

@@ -615,7 +615,7 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
     if noise.capitals or noise.title_case:
         settings["capitals and titles of data.noise"] = [noise.capitals, noise.title_case]
 
-    # Whatever the shares, the vocabulary has the same marks.
+    # The vocabulary has the same marks for any share above 0.
     if marks := list_marks(data):
         settings["marks of data.terms and data.memory"] = marks
 

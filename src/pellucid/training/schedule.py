@@ -175,7 +175,7 @@ def can_reverse(run: RunConfig, model: Transformer) -> bool:
 
 
 class Planters(TypedDict):
-    """What a stream plants into pairs, by the names of its arguments."""
+    """Planters that a stream uses on its pairs, by the names of its arguments."""
 
     noise: PairNoise | None
     terms: PairTerms | None

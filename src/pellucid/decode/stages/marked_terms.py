@@ -1,4 +1,4 @@
-"""Marks the user's terms in sources, for a model that was trained with marked terms (`data.terms`)."""
+"""Marks the user's terms in sources, for a model that was trained with terms (`data.terms`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,9 +12,10 @@ from pellucid.decode.terms.required import without_edges
 
 @dataclass(frozen=True)
 class MarkTerms:
-    """The stage that puts the translations of terms into the sources of their segments, between marks.
+    """The stage that puts the translations of terms into the sources of segments, between marks.
 
-    A source that would be longer than the `longest` of training, in pieces, stays as it is, and so does protected text.
+    A source that would be longer than the `longest` that the model takes, in pieces, stays as it
+    is, and so does protected text.
     """
 
     tokenizer: Tokenizer
@@ -33,29 +34,33 @@ class MarkTerms:
         return search(marked)
 
     def find_terms(self, segment: Segment) -> list[MarkedTerm]:
-        """Return the terms of a segment with the tokens of their sources, and of the first of their translations."""
+        """Return the terms of a segment with their tokens and one translation each."""
         own = strip_eos(segment.request.source[segment.context :])
         spelled = SpelledSource(self.tokenizer.source_pieces(own))
         text, read = normalize_text(spelled.text), normalize_text(segment.read.text)
         if text != (read.lower() if self.tokenizer.lowercase else read):
-            return []  # pieces that spell the text in another way, so that nothing is known of its places
+            # The pieces spell the text in another way, so that nothing is known of its places.
+            return []
+
         places = find_places(spelled.text)
         terms: list[MarkedTerm] = []
         stop = 0
-        for span, term in sorted(zip(segment.term_spans, segment.terms, strict=True), key=lambda item: item[0].start):
+        in_order = sorted(range(len(segment.terms)), key=lambda n: segment.term_spans[n].start)
+        for n in in_order:
+            span = segment.term_spans[n]
             if span.protected:
                 continue
             tokens = spelled.find_tokens(places[span.start], places[span.end])
             # Two terms in one piece cannot both be marked.
             if tokens.start >= stop:
                 here = range(segment.context + tokens.start, segment.context + tokens.stop)
-                terms.append(MarkedTerm(here, without_edges(term[0])))
+                terms.append(MarkedTerm(here, without_edges(segment.terms[n][0])))
                 stop = tokens.stop
         return terms
 
 
 def find_places(text: str) -> Sequence[int]:
-    """Return for each character of the `normalize_text` of a text the place in the text where it begins, and the end.
+    """Return the place in a text where each character of its `normalize_text` begins, and the end.
 
     >>> find_places(" a  cafe\\u0301 ")
     [1, 2, 4, 5, 6, 7, 9]

@@ -1,4 +1,4 @@
-"""Gives a model the similar units of a translation memory to read, if it was trained to use them (`data.memory`)."""
+"""Gives a model similar units of a memory to read, if it was trained to use them (`data.memory`)."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -10,9 +10,10 @@ from pellucid.decode.line_segments import Search, SearchResult, Segment
 
 @dataclass(frozen=True)
 class ReadSimilarUnits:
-    """The stage that puts the translation of a similar line before the source of a line of one segment.
+    """The stage that puts the translation of a similar line before a line of one segment.
 
-    A source that would be longer than the `longest` that the model takes, in pieces, stays as it is.
+    A source that would be longer than the `longest` that the model takes, in pieces, stays as it
+    is.
     """
 
     tokenizer: Tokenizer
@@ -20,6 +21,7 @@ class ReadSimilarUnits:
     longest: int
 
     def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
+        # A line of several segments has no one sentence that the unit is like.
         counts = Counter(segment.line.number for segment in segments if segment.line is not None)
         read = []
         for segment in segments:
@@ -30,7 +32,7 @@ class ReadSimilarUnits:
         return search(read)
 
     def read_similar(self, segment: Segment, similar: str) -> Segment:
-        """Return a segment that is read after the translation of a similar line, where both have room."""
+        """Return a segment that is read after a similar translation, where both have room."""
         told = strip_eos(self.tokenizer.encode_target([similar])[0])
         source = read_after_similar(segment.request.source, told, self.mark)
         if UNK in told or len(source) > self.longest:

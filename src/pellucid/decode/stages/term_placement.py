@@ -29,7 +29,7 @@ from pellucid.decode.terms.term_alignment import TermAlignment, align_terms
 if TYPE_CHECKING:
     from pellucid.decode.torch_engine import TorchEngine
 
-# Languages that write all nouns with a capital: German, Luxembourgish, Swiss German, Low German, Bavarian.
+# German and its relatives write all nouns with a capital.
 CAPITAL_NOUNS = frozenset(("de", "lb", "gsw", "nds", "bar"))
 
 AlignTerms = Callable[[Sequence[Segment], Sequence[list[int]]], list[TermAlignment]]
@@ -81,8 +81,13 @@ class PlaceTerms:
 
         results.update(zip(plain, search([segments[i] for i in plain]), strict=True))
         marks = self.tokenizer.term_marks
-        marked = [i for i in with_terms if marks is not None and marks[0] in segments[i].request.source]
-        told = dict(zip(marked, self.search_marked([segments[i] for i in marked], search, word_edges), strict=True))
+        marked = []
+        for i in with_terms:
+            if marks is not None and marks[0] in segments[i].request.source:
+                marked.append(i)
+
+        asked = [segments[i] for i in marked]
+        told = dict(zip(marked, self.search_marked(asked, search, word_edges), strict=True))
         results.update({i: result for i, result in told.items() if result.hypotheses})
 
         with_terms = [i for i in with_terms if i not in results]
@@ -91,20 +96,22 @@ class PlaceTerms:
         results.update(zip(with_terms, placed, strict=True))
         return [results[i] for i in range(len(segments))]
 
-    def search_marked(self, segments: Sequence[Segment], search: Search, word_edges: WordEdges) -> list[SearchResult]:
-        """Return the hypotheses of segments whose sources have marked terms, none where some term is missing.
+    def search_marked(self, segments: list[Segment], search: Search, word_edges: WordEdges) -> list[SearchResult]:
+        """Return the hypotheses of segments with marked terms, none where some term is missing.
 
-        A term may stand in a translation in another form than the one that was asked for. The segment of a result has
-        these forms among the spellings of its terms.
+        A term may stand in a translation in another form than the one that was asked for. The
+        segment of a result has these forms among the spellings of its terms.
         """
         if not segments:
             return []
+
         results = []
-        for segment, result in zip(segments, search(list(segments)), strict=True):
+        for segment, result in zip(segments, search(segments), strict=True):
             complete = None
             if result.hypotheses:
                 tokens = result.hypotheses[0].tokens
-                segment = accept_forms(segment, tokens, self.tokenizer, word_edges, self.target_language)
+                language = self.target_language
+                segment = accept_forms(segment, tokens, self.tokenizer, word_edges, language)
                 complete = _keep_complete(segment, result, word_edges)
             results.append(complete or SearchResult(segment, []))
         return results
@@ -133,20 +140,23 @@ def accept_forms(
     word_edges: WordEdges,
     target_language: str | None = None,
 ) -> Segment:
-    """Return a segment with more spellings of the terms that a translation lacks, if it has another form of them.
+    """Return a segment with more spellings of the terms that a translation has in another form.
 
-    Each form in the translation stands for one term. A term with a capital is a name, unless the language writes all
-    nouns so, and has no other form.
+    Each form in the translation stands for one term. A term with a capital is a name, unless the
+    language writes all nouns so, and has no other form.
     """
     missing = missing_terms(tokens, segment.terms, word_edges)
     if not missing:
         return segment
+
     terms, used = list(segment.terms), set[int]()
     words = find_term_words(tokenizer.decode_target(tokens))
     for n in missing:
         if segment.term_spans[n].protected:
             continue
-        for target in dict.fromkeys(tokenizer.decode_target(without_edges(spelling)) for spelling in terms[n]):
+
+        targets = tokenizer.decode_targets([without_edges(spelling) for spelling in terms[n]])
+        for target in dict.fromkeys(targets):
             is_name = target != target.lower() and target_language not in CAPITAL_NOUNS
             form = None if is_name else _find_form(target, words, used)
             if form is not None:
@@ -156,7 +166,7 @@ def accept_forms(
 
 
 def _find_form(target: str, words: Sequence[re.Match[str]], used: set[int]) -> str | None:
-    """Return another form of a term that stands in the words of a text; those that it takes are then `used`."""
+    """Return another form of a term that stands in the words of a text; its words are then `used`."""
     size = len(split_term_words(target))
     for first in range(len(words) - size + 1):
         places = range(first, first + size)
