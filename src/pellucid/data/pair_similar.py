@@ -8,6 +8,7 @@ from the text.
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import chain
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ _INDEXED_PAIRS = 200_000  # pairs among which similar ones are looked for, sprea
 _POSTINGS = 4000  # sentences with a token of the source that are looked at, the rarest tokens first
 _CANDIDATES = 8  # sentences that share most tokens, whose similarity is measured
 _SAMPLED_PAIRS = 200  # pairs by which it is estimated how many have a similar one
+_RENAMED = 0.4  # share of the sources read so whose similar translation has a word that only this pair has, too
+_LEAST_LETTERS = 3  # of such a word
 _SIMILAR_SEED = 0x51B1A
 
 
@@ -41,6 +44,10 @@ class SimilarPairs:
         keys = np.unique(tokens * width + np.repeat(np.arange(width), lengths))
         token_of_key, self.postings = np.divmod(keys, width)
         self.starts = np.searchsorted(token_of_key, np.arange(tokenizer.source_vocabulary + 1))
+        names = tokenizer.target_names
+        self.begins_word = frozenset(i for i, name in enumerate(names) if name[:1] == "▁" and name[1:].isalpha())
+        self.continues_word = frozenset(i for i, name in enumerate(names) if name.isalpha())
+        self.letters = [len(name.strip("▁")) for name in names]
         self.growth = self._measure_growth()
 
     def plant(
@@ -56,10 +63,13 @@ class SimilarPairs:
         for row in np.flatnonzero(self._draw(numbers, seed)).tolist():
             similar = self.find_similar(int(numbers[row]))
             if similar is not None:
-                told = strip_eos(self.encoded.targets[similar].tolist())
+                told, target = strip_eos(self.encoded.targets[similar].tolist()), targets[row]
+                random = Random((seed << 64) + int(numbers[row]) + _SIMILAR_SEED)
+                if random.random() < _RENAMED:
+                    told, target = self._rename_word(told, target, random)
                 source = read_after_similar(sources[row], told, self.mark)
-                if len(source) <= self.max_pieces:
-                    sources[row] = source
+                if max(len(source), len(target)) <= self.max_pieces:
+                    sources[row], targets[row] = source, target
         return EncodedPairs(
             pack_sentences(sources, encoded.sources.ids.dtype.type),
             pack_sentences(targets, encoded.targets.ids.dtype.type),
@@ -98,6 +108,33 @@ class SimilarPairs:
                 best = ratio, candidate
         return None if best[1] < 0 else best[1]
 
+    def _rename_word(self, told: list[int], target: list[int], random: Random) -> tuple[list[int], list[int]]:
+        """Return a similar translation and the target with another word in the place of one that both have.
+
+        A model that knows the usual word learns so to write the one that the memory has. The other word comes from any
+        target.
+        """
+        words = self._list_words(told)
+        common = sorted(set(words).intersection(self._list_words(target)))
+        other = self._list_words(self.encoded.targets[random.randrange(len(self.encoded))].tolist())
+        if not common or not other:
+            return told, target
+        old, new = random.choice(common), random.choice(other)
+        return _replace_tokens(told, old, new), _replace_tokens(target, old, new)
+
+    def _list_words(self, tokens: list[int]) -> list[tuple[int, ...]]:
+        """Return the words of a target that have some letters and no other signs, as tokens."""
+        words: list[tuple[int, ...]] = []
+        word: list[int] = []
+        for token in [*tokens, -1]:
+            if word and token in self.continues_word:
+                word.append(token)
+                continue
+            if sum(self.letters[i] for i in word) >= _LEAST_LETTERS:
+                words.append(tuple(word))
+            word = [token] if token in self.begins_word else []
+        return words
+
     def _measure_growth(self) -> float:
         """Return how many times longer a source is with a similar translation, from some pairs."""
         sample = np.unique(np.linspace(0, len(self.encoded) - 1, min(len(self.encoded), _SAMPLED_PAIRS)).astype(int))
@@ -111,6 +148,21 @@ class SimilarPairs:
     def _draw(self, numbers: NDArray[np.integer], seed: int) -> NDArray[np.bool_]:
         """Draw which pairs are read after a similar one, if they have one."""
         return draw_uniform(numbers, seed ^ _SIMILAR_SEED) < self.share
+
+
+def _replace_tokens(tokens: list[int], old: tuple[int, ...], new: tuple[int, ...]) -> list[int]:
+    """Return tokens with others in the place of each stretch that is the same as `old`.
+
+    >>> _replace_tokens([1, 2, 3, 1, 2], (1, 2), (7,))
+    [7, 3, 7]
+    """
+    replaced: list[int] = []
+    place = 0
+    while place < len(tokens):
+        is_there = tuple(tokens[place : place + len(old)]) == old
+        replaced += new if is_there else tokens[place : place + 1]
+        place += len(old) if is_there else 1
+    return replaced
 
 
 def read_after_similar(source: Sequence[int], similar: Sequence[int], mark: int) -> list[int]:
