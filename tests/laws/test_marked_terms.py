@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+import pellucid
 from pellucid.data.batching import EncodedPairs
 from pellucid.data.context import count_context
 from pellucid.data.corpus import SentencePairs
@@ -22,7 +23,9 @@ from pellucid.decode.stages.required_texts import RequireTexts
 from pellucid.decode.stages.term_placement import accept_forms
 from pellucid.decode.terms.required import WordEdges, missing_terms
 from pellucid.localize.terminology import Terms
+from pellucid.store.directory import save_bundle
 from pellucid.training.config import make_run
+from tests.decode.models import random_model
 
 NOUNS = {"dog": "perro", "cat": "gato", "horse": "caballo", "table": "mesa", "window": "ventana", "garden": "jardín"}
 COLOURS = {"red": "rojo", "black": "negro", "white": "blanco"}
@@ -188,3 +191,39 @@ def test_a_share_that_cannot_be_is_refused():
         make_run({"data": {**data, "terms": 1.5}, "train": {"steps": 1}})
     with pytest.raises(ValueError, match=r"needs tokenizer\.joint = true"):
         make_run({"data": {**data, "terms": 0.1}, "tokenizer": {"joint": False}, "train": {"steps": 1}})
+
+
+@pytest.fixture(scope="module")
+def directories(tokenizer, tmp_path_factory):
+    """Save one random model twice, once as a model that was trained with terms."""
+    folder = tmp_path_factory.mktemp("models")
+    model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
+    save_bundle(folder / "told", model, tokenizer, terms=0.2)
+    save_bundle(folder / "plain", model, tokenizer)
+    return folder / "told", folder / "plain"
+
+
+def test_a_model_reads_terms_in_the_source_if_its_manifest_says_so(directories, tokenizer):
+    sources = {}
+    for directory in directories:
+        model = pellucid.load(directory, engine="torch")
+        trace = model.trace("The red dog sees.", terms={"red": "rojo"}, target="El perro.")
+        sources[directory.name] = trace.source
+    told, plain = sources["told"], sources["plain"]
+    assert plain.text == "The red dog sees."
+    assert told.text == "The <term> red <means> rojo </term> dog sees."
+    own = find_own_tokens(told.ids, tokenizer.term_marks)
+    assert [told.ids[place] for place in own] == plain.ids
+    # Each mark is a word of its own, and so is the translation.
+    assert [told.words[place] for place, piece in enumerate(told.pieces) if piece in TERM_MARKS] == [1, 3, 5]
+
+
+def test_other_engines_read_the_marks_as_torch_does(directories):
+    lines = ["The red dog sees the cat.", "A window <term> dog"]
+    options = {"terms": {"dog": "Zorplat", "window": "ventana"}, "max_extra": 9}
+    texts = [
+        [translation.text for translation in pellucid.load(directories[0], engine=engine).translate(lines, **options)]
+        for engine in ("torch", "ctranslate2")
+    ]
+    assert texts[0] == texts[1]
+    assert all("Zorplat" in text for text in texts[0])
