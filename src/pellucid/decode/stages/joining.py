@@ -149,8 +149,11 @@ def _join_rank(
 
         written = hypothesis.tokens + [EOS] * (hypothesis.stop == "eos")
         pieces.extend(reader.tokenizer.target_pieces(written))
-        read = segment.request.source[segment.context :]
-        source = [read[place] for place in find_own_tokens(read, reader.tokenizer.term_marks)]
+        source = segment.request.source[segment.context :]
+        if segment.terms:
+            # What marks add is no part of the text, and would count for its length.
+            own = find_own_tokens(source, reader.tokenizer.term_marks)
+            source = [source[place] for place in own]
         source_pieces.extend(reader.tokenizer.source_pieces(source))
         log_probs.extend(hypothesis.log_probs)
         repeats = repeats or (has_repetition(hypothesis.tokens) and not has_repetition(source))
