@@ -300,6 +300,7 @@ class Model:
         drawing: "Drawing | None" = None,
         segment: int | None = None,
         sentences: Literal["auto", "split", "keep"] = "auto",
+        terms: TermsLike = None,
     ) -> "Trace":
         """Translate one sentence and record everything that led there: pieces, tensors, steps, and the beam's tree.
 
@@ -309,8 +310,10 @@ class Model:
         the model reads that translation, a text or token ids with or without EOS, of the whole line, or of its part
         `segment`. `context` is the sentence before, for a model that was trained with it: the source begins with its
         pieces, as a later segment begins with the segment before it. With `sentences` = "keep" all its sentences are
-        read together. `prefix_ids` are the tokens that the translation must begin with, `edits` are changes made during
-        the run (see `Trace.edited`), and with a `drawing` the translation is drawn by chance instead of searched for.
+        read together. The translation has the `terms`, as with `translate`; a model that was trained with terms reads
+        them in the source, between marks. `prefix_ids` are the tokens that the translation must begin with, `edits` are
+        changes made during the run (see `Trace.edited`), and with a `drawing` the translation is drawn by chance
+        instead of searched for.
         `keep` says which tensors are captured, by patterns of their names ("decoder.*.cross.pattern"); by default all
         of them up to 64 pieces a side, and the patterns up to 256. Raises ValueError, with the numbers, for a sentence
         that is longer, for one that takes more than 1 GiB, and for a segment that the line does not have.
@@ -334,6 +337,7 @@ class Model:
             drawing,
             context=context,
             sentences=sentences,
+            terms=_as_terms(terms),
         )
         return trace_sentence(origin, sentence, target, edits, segment)
 
@@ -502,6 +506,10 @@ def load(
     translator.target_language = languages[1] if languages else None
     # All of an ensemble read the same source.
     translator.context = min(trained_context(bundle.manifest) for bundle in bundles)
+    if all(bundle.manifest.get("terms") for bundle in bundles):
+        translator.term_marks = first.tokenizer.term_marks
+    if all(bundle.manifest.get("memory") for bundle in bundles):
+        translator.memory_mark = first.tokenizer.memory_mark
     translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers)
     options = {
         "precision": precision,

@@ -159,7 +159,12 @@ def noisy_run(folder: Path, **changes: dict) -> RunConfig:
 
 
 def test_a_run_with_noise_that_was_killed_ends_as_an_undisturbed_one(tmp_path, monkeypatch):
-    run = noisy_run(tmp_path / "data", noise={"until": 0.6}, train={"save_every": 2, "both_directions": 0.3})
+    options = {
+        "train": {"save_every": 2, "both_directions": 0.3},
+        "data": {"terms": 0.3},
+        "tokenizer": {"vocabulary": 330},
+    }
+    run = noisy_run(tmp_path / "data", noise={"until": 0.6}, **options)
     train_run(run, tmp_path / "undisturbed")
     for updates in (3, 9):
         train_until(updates, run, tmp_path / f"killed {updates}", monkeypatch)
@@ -172,7 +177,8 @@ def test_a_run_with_noise_that_was_killed_ends_as_an_undisturbed_one(tmp_path, m
     [pytest.param(2, 0.2, marks=pytest.mark.slow, id="whole batches"), pytest.param(1, 0.0, id="rows of a batch")],
 )
 def test_two_workers_plant_the_noise_that_one_plants(tmp_path, accumulate, dropout):
-    run = noisy_run(tmp_path / "data", train={"accumulate": accumulate}, model={"dropout": dropout})
+    options = {"train": {"accumulate": accumulate}, "data": {"terms": 0.3}, "tokenizer": {"vocabulary": 330}}
+    run = noisy_run(tmp_path / "data", model={"dropout": dropout}, **options)
     train_alone(run, tmp_path / "one")
     train_with_workers(2, run, tmp_path / "two")
     losses = [

@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pellucid.cli import app
+from pellucid.data.term_spans import link_pairs, list_term_spans
 from pellucid.localize.terminology import Terms
-from pellucid.workflows.term_extraction import link_pairs, list_term_spans, propose_glossary
+from pellucid.workflows.term_extraction import propose_glossary
 
 NOUNS = {"dog": "perro", "cat": "gato", "horse": "caballo", "table": "mesa", "window": "ventana", "garden": "jardín"}
 VERBS = {"sees": "ve", "wants": "quiere", "finds": "encuentra", "paints": "pinta"}

@@ -25,9 +25,9 @@ from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_
 from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
+    from pellucid.data.links import Floats
     from pellucid.workflows.check.evidence import ScorePairs
     from pellucid.workflows.check.examine import CorpusReport, Example
-    from pellucid.workflows.check.links import Floats
 
 CHECK_EXAMPLES = """\
   pellucid check my.en my.es --html report.html

@@ -12,6 +12,7 @@ from pellucid.cli.options import (
     JSON,
     LANGUAGE_TO_WRITE,
     MODEL,
+    TERMS,
     argument,
     file_option,
     option,
@@ -46,6 +47,7 @@ def run_explain(
         option("explain this translation instead of searching for one", "TEXT"),
     ] = None,
     context: Annotated[str, CONTEXT] = "",
+    terms: Annotated[str | None, TERMS] = None,
     segment: Annotated[
         int | None,
         option(
@@ -110,16 +112,22 @@ def run_explain(
         raise ValueError(f"standard input has {len(lines):,} lines; explain takes one sentence")
     [line] = lines
     if because is not None:
-        if html:
-            raise ValueError("--because and --html exclude each other; ask for one at a time")
+        for name, given in (("--html", html), ("--terms", terms)):
+            if given:
+                raise ValueError(f"--because and {name} exclude each other; ask for one at a time")
         found = load(model, target_language=language).find_influence(
             line, because, target=target, context=context, beam=beam, segment=segment
         )
         write_report(json, [found], _influence_lines(found, Terminal.of_stdout()))
         return
 
-    loaded = load(model, target_language=language)
-    trace = loaded.trace(line, target=target, beam=beam, context=context, segment=segment)
+    loaded, terminology = load(model, target_language=language), None
+    if terms is not None:
+        from pellucid.localize.terminology import Terms
+        from pellucid.store.manifest_checks import read_languages
+
+        terminology = Terms.read(terms, *(read_languages(loaded.manifest) or ()))
+    trace = loaded.trace(line, target=target, beam=beam, context=context, segment=segment, terms=terminology)
     if html:
         size = save_html(trace, html, keep, say=lambda words: typer.echo(words, err=True))
         typer.echo(f"{html}: {format_size(size)}", err=json)  # with --json, standard output is one object only

@@ -153,6 +153,8 @@ def run_improve(
         f"data.max_pieces={runs[0].data.max_pieces}",
     ]
     overrides += [f"optim.kind={runs[0].optim.kind}", f"model.dropout={runs[0].model.dropout}"]
+    # What it learned of terms and memories would be forgotten without.
+    overrides += [f"data.terms={runs[0].data.terms}", f"data.memory={runs[0].data.memory}"]
     settings, reasons = run_settings(
         None,
         [*overrides, *(change or ())],

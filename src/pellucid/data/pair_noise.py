@@ -158,7 +158,7 @@ class PairNoise:
 
     def _draw_numbers(self, indices: NDArray[np.integer], seed: int) -> NDArray[np.intp]:
         """Draw the number of the kind of noise of each pair, in the order of the shares; behind the last for none."""
-        return np.searchsorted(np.cumsum([*self.config.shares.values()]), _draw_uniform(indices, seed), side="right")
+        return np.searchsorted(np.cumsum([*self.config.shares.values()]), draw_uniform(indices, seed), side="right")
 
     def _plant_one(self, encoded: EncodedPairs, index: int, kind: str, seed: int, backwards: bool) -> TextPair | None:
         """Return one pair with noise, or None where it stays as it is."""
@@ -202,7 +202,7 @@ def vary_case(
     shares = np.array([config.capitals, config.capitals + config.title_case])
     lines, first = iter(lines), 0
     while block := list(islice(lines, _LINES_AT_ONCE)):
-        kinds = np.searchsorted(shares, _draw_uniform(np.arange(first, first + len(block)), seed), side="right")
+        kinds = np.searchsorted(shares, draw_uniform(np.arange(first, first + len(block)), seed), side="right")
         for line, kind in zip(block, kinds.tolist(), strict=True):
             # The function of a kind changes both sides; the other one is empty here.
             plant = (plant_capitals, plant_title_case, None)[kind]
@@ -221,7 +221,7 @@ def _find_neighbours(encoded: EncodedPairs, indices: NDArray[np.integer]) -> NDA
     return np.where(sizes[corpora] > 1, neighbours, -1)
 
 
-def _draw_uniform(indices: NDArray[np.integer], seed: int) -> NDArray[np.float64]:
+def draw_uniform(indices: NDArray[np.integer], seed: int) -> NDArray[np.float64]:
     """Draw a number from 0 to 1 for each index, which depends on the seed and on that index alone."""
     # SplitMix64 (Steele, Lea and Flood, 2014): a generator for each index would take longer than all of the noise.
     mixed = indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)

@@ -24,6 +24,8 @@ from pellucid.data.batching import (
 from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs, SkippedPairs
 from pellucid.data.pair_noise import PairNoise
+from pellucid.data.pair_similar import SimilarPairs
+from pellucid.data.pair_terms import PairTerms
 from pellucid.data.tokenizer import Tokenizer
 
 
@@ -92,6 +94,8 @@ class BatchSpec:
     noise: PairNoise | None = None
     noise_seed: int = 0
     backwards: bool = False  # whether the sources are to be predicted from their targets
+    terms: PairTerms | None = None
+    similar: SimilarPairs | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -104,14 +108,23 @@ class BatchSpec:
         if self.noise is not None:
             corpus = self.noise.plant(corpus, self.pairs, self.noise_seed, self.backwards)
             batches = [np.arange(len(corpus))]
-            # The batch was made by lengths that were only expected.
-            if len(corpus) * int(corpus.targets.lengths.max()) > _OVERFULL * self.batch_tokens:
-                batches = cut_batches(corpus.sources.lengths, corpus.targets.lengths, self.batch_tokens)
+        if self.terms is not None:
+            # After the noise, so that the terms of noisy sources are marked, too.
+            corpus = self.terms.plant(corpus, batches[0], self.pairs, self.noise_seed, self.backwards)
+            batches = [np.arange(len(corpus))]
+        # What stands before a source would be a part of the target's text there.
+        if self.similar is not None and not self.backwards:
+            corpus = self.similar.plant(corpus, batches[0], self.pairs, self.noise_seed)
+            batches = [np.arange(len(corpus))]
+        # The batch was made by lengths that were only expected.
+        is_planted = corpus is not self.corpus
+        if is_planted and len(corpus) * int(corpus.targets.lengths.max()) > _OVERFULL * self.batch_tokens:
+            batches = cut_batches(corpus.sources.lengths, corpus.targets.lengths, self.batch_tokens)
         made = []
         for number, rows in enumerate(batches):
             # Each has dropout of its own; the seeds that follow directly belong to workers and threads.
             batch = collate(corpus, rows, self.seed + (number << 32))
-            if self.noise is not None:
+            if is_planted:
                 batch = replace(batch, indices=self.pairs[rows])
             made.append(reverse_batch(batch) if self.backwards else batch)
         return made
@@ -139,8 +152,11 @@ class Stream(Iterator[Batch]):
         batch: int = 0,
         began: StageBeginning | None = None,
         noise: PairNoise | None = None,
+        terms: PairTerms | None = None,
+        similar: SimilarPairs | None = None,
     ) -> None:
-        """Go on in the stage that `began` at some epoch; `noise` is planted in the stages that are noisy.
+        """Go on in the stage that `began` at some epoch; `noise` is planted in the stages that are noisy, `terms` and
+        `similar` pairs in all.
 
         Raises ValueError for no pairs, and for a position that this data does not have.
         """
@@ -150,7 +166,8 @@ class Stream(Iterator[Batch]):
         self.corpora = encoded.corpora or (CorpusShare("all", len(encoded)),)
         assert sum(share.pairs for share in self.corpora) == len(encoded)
         self.began = began or StageBeginning(0, (0,) * len(self.corpora), (True,) * len(self.corpora))
-        self.noise, self.stage = noise, Stage(self.began.shown, self.began.noisy)
+        self.noise, self.terms, self.similar = noise, terms, similar
+        self.stage = Stage(self.began.shown, self.began.noisy)
         # Batches of the epoch as indices, a function of (seed, epoch): computed again, not saved in a checkpoint.
         self.order = self._start_epoch()
         if not 0 <= batch < len(self.order):
@@ -228,7 +245,8 @@ class Stream(Iterator[Batch]):
             seed = _hash_to_seed(self.seed, self.epoch, number)
             # By the seed, which follows from the position: a resumed run, and every worker, reverses the same ones.
             backwards = self.stage.both_directions and seed % 2 == 1
-            specs.append(BatchSpec(self.encoded, pairs, seed, self.batch_tokens, noise, self._epoch_seed, backwards))
+            planted = noise, self._epoch_seed, backwards, self.terms, self.similar
+            specs.append(BatchSpec(self.encoded, pairs, seed, self.batch_tokens, *planted))
         return specs
 
     def advance(self) -> BatchSpec:
@@ -257,6 +275,10 @@ class Stream(Iterator[Batch]):
         lengths = self.encoded.sources.lengths, self.encoded.targets.lengths
         if self.noise is not None and self.stage.noisy:
             lengths = self.noise.expect_lengths(self.encoded, self._noise_ratios, self._epoch_seed)
+        if self.terms is not None:
+            lengths = self.terms.expect_lengths(lengths[0], self._epoch_seed), lengths[1]
+        if self.similar is not None:
+            lengths = self.similar.expect_lengths(lengths[0], self._epoch_seed), lengths[1]
         pairs = epoch_pairs(self.corpora, self.seed, self.epoch, self.began.shown)
         return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch, pairs)
 

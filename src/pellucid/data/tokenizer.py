@@ -83,6 +83,11 @@ _LARGEST_FILE = 32 * 2**20  # the most bytes of a tokenizer's file; a quarter of
 _COVERAGES = (1.0, 0.9999, 0.9995, 0.999, 0.995, 0.99, 0.98)
 # Name of a piece that says which language to write; SentencePiece cuts it out of no text.
 _LANGUAGE = re.compile("<to:(.+)>")
+# Names of the pieces around a term in a source, and its translation: the term's own text stands behind the first, its
+# translation behind the second. SentencePiece cuts them out of no text either.
+TERM_MARKS = ("<term>", "<means>", "</term>")
+# Name of the piece behind the translation of a similar sentence, which stands before a source.
+MEMORY_MARK = "<similar>"
 # The number of lines from which threads pay, because SentencePiece takes milliseconds to start them for each call.
 _LINES_FOR_THREADS = 64
 # Other spellings of characters that SentencePiece uses itself: U+2581 is its space, and it skips lines with U+2585. An
@@ -157,12 +162,14 @@ class Tokenizer:
         seed: int,
         max_sentences: int,
         languages: Sequence[str] = (),
+        marks: Sequence[str] = (),
     ) -> "Tokenizer":
         """Learn the pieces from at most `max_sentences` lines of each side, drawn by `seed`.
 
-        Each of the `languages` that a multilingual model is to write gets a source piece of its own. The same lines,
-        config and seed give the same bytes. Raises ValueError for text without any character, for a
-        vocabulary with no room for the characters of the text, and for a kind that cannot be learned.
+        Each of the `languages` that a multilingual model is to write gets a source piece of its own, and so does each
+        of the `marks`, such as `TERM_MARKS`. The same lines, config and seed give the same bytes. Raises ValueError
+        for text without any character, for a vocabulary with no room for the characters of the text, and for a kind
+        that cannot be learned.
         """
         if config.kind == _IMPORTED_KIND:
             raise ValueError(f"a tokenizer of kind {_IMPORTED_KIND!r} is imported, not learned; choose {_KINDS}")
@@ -171,7 +178,7 @@ class Tokenizer:
         }
         if config.joint:
             text = {"joint": text["source"] + text["target"]}
-        names = [f"<to:{language}>" for language in languages]
+        names = [*(f"<to:{language}>" for language in languages), *marks]
         learned = (
             _train_sentencepiece(lines, config, side, [] if side == "target" else names) for side, lines in text.items()
         )
@@ -218,14 +225,40 @@ class Tokenizer:
     def languages(self) -> dict[str, int]:
         """Languages that a multilingual model writes, each with the id of its piece; none for any other model."""
         languages: dict[str, int] = {}
-        if isinstance(self.source, SentencePieceProcessor):
-            # Control symbols, which no text becomes, stand behind the special tokens.
-            for i in range(len(_SPECIAL), self.source.vocab_size()):
-                name = _LANGUAGE.fullmatch(self.source.id_to_piece(i))
-                if not name or not self.source.is_control(i):
-                    break
-                languages[name[1]] = i
+        for name, i in self._control_pieces.items():
+            if match := _LANGUAGE.fullmatch(name):
+                languages[match[1]] = i
         return languages
+
+    @cached_property
+    def term_marks(self) -> tuple[int, int, int] | None:
+        """Ids of `TERM_MARKS`; None where the vocabulary has none, as the model was not trained with terms."""
+        if not set(TERM_MARKS) <= self._control_pieces.keys():
+            return None
+        before, between, after = (self._control_pieces[name] for name in TERM_MARKS)
+        return before, between, after
+
+    @property
+    def memory_mark(self) -> int | None:
+        """Id of `MEMORY_MARK`; None where the vocabulary has none, as the model was not trained with similar pairs."""
+        return self._control_pieces.get(MEMORY_MARK)
+
+    @property
+    def marks(self) -> list[int]:
+        """Ids of all pieces that stand for no text: languages to write, and marks of terms and similar units."""
+        return list(self._control_pieces.values())
+
+    @cached_property
+    def _control_pieces(self) -> dict[str, int]:
+        """Ids of the pieces that no text becomes, by their names, the special tokens left out."""
+        pieces: dict[str, int] = {}
+        if isinstance(self.source, SentencePieceProcessor):
+            # SentencePiece puts them right behind the special tokens.
+            for i in range(len(_SPECIAL), self.source.vocab_size()):
+                if not self.source.is_control(i):
+                    break
+                pieces[self.source.id_to_piece(i)] = i
+        return pieces
 
     def into(self, language: str) -> "Tokenizer":
         """Return this tokenizer with the language to write; ValueError for one that the model does not write."""
@@ -381,7 +414,7 @@ def _train_sentencepiece(
     characters = len(set(chain.from_iterable(lines)))
     raise ValueError(
         f"a {side} vocabulary of {config.vocabulary:,} has no room for the {characters:,} characters of the text; "
-        f"ask for {_SPECIAL_AND_BYTE_PIECES + 2 * characters:,} or more"
+        f"ask for {_SPECIAL_AND_BYTE_PIECES + len(control_symbols) + 2 * characters:,} or more"
     )
 
 
@@ -466,8 +499,11 @@ def _read_limited(path: Path) -> bytes:
 def _encode_lines(side: PieceModel, lines: Iterable[str], config: TokenizerConfig) -> list[list[int]]:
     spelled = _escape(lines, config)
     try:
+        if isinstance(side, SentencePieceProcessor) and len(spelled) < _LINES_FOR_THREADS:
+            # One by one: for a list, even of one line, SentencePiece starts a thread.
+            return [side.encode(line, add_eos=True) for line in spelled]
         return side.encode(spelled, add_eos=True, num_threads=1 if len(spelled) < _LINES_FOR_THREADS else -1)
-    except TypeError:
+    except (TypeError, RuntimeError):  # the second for a line alone
         # SentencePiece's message does not name the line; UTF-8 cannot encode half of a surrogate pair.
         for number, line in enumerate(spelled, start=1):
             if bad := re.search("[\ud800-\udfff]", line):

@@ -11,8 +11,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pellucid.data.context import count_context
+from pellucid.data.term_marks import find_own_tokens, find_told_tokens
 from pellucid.data.text.word_pieces import AlignedWord, words_without_punctuation
-from pellucid.data.tokenizer import BOS, Tokenizer, strip_eos
+from pellucid.data.tokenizer import BOS, EOS, Tokenizer, strip_eos
 from pellucid.decode.request import Links
 from pellucid.decode.torch_engine import pad_sentences
 from pellucid.model import Transformer
@@ -35,10 +36,20 @@ def align_sentences(
     links, all_norms = [], piece_alignments(model, sources, targets)
     for norms, source, target, *texts in zip(all_norms, sources, targets, source_texts, target_texts, strict=True):
         # What stands before a sentence is read, but has no words in its translation.
-        start = count_context(source)
-        source_words = words_without_punctuation(tokenizer.source_pieces(strip_eos(source[start:])), texts[0])
+        # The translations of marked terms have none either; what they give, their terms give.
+        start, marks = count_context(source), tokenizer.term_marks
+        own = [place for place in find_own_tokens(source, marks) if place >= start]
+        terms = find_told_tokens(source, marks)
+        if terms:
+            norms = norms.clone()
+        for term, told in terms:
+            norms[:, :, term.start] += norms[:, :, told.start : told.stop].sum(dim=2)
+        source_words = words_without_punctuation(
+            tokenizer.source_pieces(strip_eos([source[place] for place in own])), texts[0]
+        )
         target_words = words_without_punctuation(tokenizer.target_pieces(strip_eos(target)), texts[1])
-        links.append(link_words(norms[:, :, start:], source_words, target_words))
+        own = own[: len(own) - (source[-1:] == [EOS])]
+        links.append(link_words(norms[:, :, own], source_words, target_words))
     return links
 
 

@@ -27,7 +27,8 @@ class Line:
     """A line of the user with what was asked for it: its number, how its translation begins, what stands before it.
 
     `has_markup` says that tags are looked for in it, `has_terms` that it is text without a letter
-    and has a term all the same. A line whose translation is `known` is not searched for.
+    and has a term all the same. A line whose translation is `known` is not searched for; `similar` is
+    the translation of a similar line.
     """
 
     text: str
@@ -37,6 +38,7 @@ class Line:
     has_markup: bool = False
     has_terms: bool = False
     known: str | None = None
+    similar: str = ""
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,10 @@ class Translation:
 
     A line that stopped as "failed" could not be translated as asked: `text` is the line as it was,
     `notes` say why. One that stopped as "memory" was taken from a translation memory, which
-    `remembered` shows; for any other line that is the translation of a similar sentence, which was
-    not used. `confidence` is how likely it is that the translation needs no change; None where the
-    model was not calibrated, and where there was no search or no score. `word_confidences` says for
+    `remembered` shows; for any other line that is the translation of a similar sentence, which only
+    a model that was trained so (`data.memory`) has read. `confidence` is how likely it is that the
+    translation needs no change; None where the model was not calibrated, and where there was no
+    search or no score. `word_confidences` says for
     each word of `text` how likely it is that a person would keep it; None also where there are no
     `piece_log_probs`, or the pieces do not spell the text. `missing_sentences` says how many
     sentences fewer than its line the translation has, where the ends of sentences tell. `alarms`

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.data.context import DocumentReader, encode_with_context, join_context, split_context
 from pellucid.data.source_profile import SourceProfile
+from pellucid.data.term_marks import Marks
 from pellucid.data.tokenizer import FORBIDDEN, Tokenizer
 from pellucid.decode.confidence import Calibration
 from pellucid.decode.line_segments import (
@@ -73,13 +74,17 @@ class Translator:
         """The translator of the whole multilingual model, if this translator writes one of its languages."""
         self.context = 0
         """Sentences before a line that the model was trained to read with it."""
+        self.term_marks: Marks | None = None
+        """Pieces around terms in the sources of training; None where it had no terms."""
+        self.memory_mark: int | None = None
+        """Piece behind a similar translation in the sources of training; None where it had none."""
         self.profile = profile
         self.target_language = target_language
         self._reader: tuple[tuple[Tokenizer, SourceProfile | None, str | None], SourceReader] | None = None
         # One line in, one line out: the byte that would end the line is never written.
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>")
         if tokenizer.target is tokenizer.source:
-            forbidden += tuple(tokenizer.languages.values())
+            forbidden += tuple(tokenizer.marks)
 
         self.bounds = SearchBounds(min(model.config.max_positions for model in self.models_or_bundles), forbidden)
         self.lengths = LengthLimits(min(trained or self.bounds.longest, self.bounds.longest), self.bounds.longest)
@@ -206,12 +211,16 @@ class Translator:
             stages.append(translation_memory.make_stage())
 
         stages.append(SplitLines(self.reader, self.lengths, config, check_wanted))
-        stages += self.reading_stages_for(lines, config, terms)
+        stages += self.reading_stages_for(lines, config, terms, translation_memory)
         stages += self.search_stages_for(lines, config, terms)
         return stages
 
     def reading_stages_for(
-        self, lines: Sequence[Line], config: SearchConfig, terms: "Terminology | None" = None
+        self,
+        lines: Sequence[Line],
+        config: SearchConfig,
+        terms: "Terminology | None" = None,
+        translation_memory: LineStageMaker | None = None,
     ) -> list[SearchStage]:
         """Return the stages that say what is read for each segment, and what its translation must have."""
         stages: list[SearchStage] = []
@@ -220,10 +229,20 @@ class Translator:
 
             stages.append(RequireTexts(self.tokenizer, terms, config))
 
+        if terms is not None and self.term_marks is not None:
+            from pellucid.decode.stages.marked_terms import MarkTerms
+
+            stages.append(MarkTerms(self.tokenizer, self.term_marks, self.lengths.longest))
+
         if self.context or any(line.context for line in lines):
             from pellucid.decode.stages.contexts import ReadContexts
 
             stages.append(ReadContexts(self.reader, self.context, self.lengths.longest_trained))
+
+        if self.memory_mark is not None and translation_memory is not None:
+            from pellucid.decode.stages.similar_units import ReadSimilarUnits
+
+            stages.append(ReadSimilarUnits(self.tokenizer, self.memory_mark, self.lengths.longest))
 
         if any(line.prefix for line in lines):
             from pellucid.decode.stages.prefixes import BeginWithPrefixes
@@ -253,7 +272,8 @@ class Translator:
         if has_markup or terms is not None:
             from pellucid.decode.stages.term_placement import PlaceTerms
 
-            stages.append(PlaceTerms(lambda: self.torch, self.tokenizer, self.bounds, config))
+            around = self.tokenizer, self.bounds, config, self.target_language
+            stages.append(PlaceTerms(lambda: self.torch, *around))
         return stages
 
     def search(self, segments: list[Segment], config: SearchConfig) -> list[SearchResult]:

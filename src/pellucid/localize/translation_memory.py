@@ -116,7 +116,9 @@ class RememberLines:
         for line in lines:
             match = None if line.prefix else self.memory.find(line.text)
             matches.append(match)
-            asked.append(replace(line, known=match.target) if match is not None and match.is_exact else line)
+            if match is not None:
+                line = replace(line, **{"known" if match.is_exact else "similar": match.target})
+            asked.append(line)
 
         translations = search(asked)
         for i, match in enumerate(matches):

@@ -253,6 +253,8 @@ _ENTRIES: dict[str, _Check] = {
     "languages": _languages,
     "directions": _list_of(_pair_of_codes, "directions"),
     "context": _count(_MOST_CONTEXT),
+    "terms": _number(0, 1),
+    "memory": _number(0, 1),
     "reference": _object(
         {},
         {
@@ -272,6 +274,8 @@ _ENTRIES: dict[str, _Check] = {
             "longest_source": _longest_source,
             "languages": _languages,
             "context": _count(_MOST_CONTEXT),
+            "terms": _number(0, 1),
+            "memory": _number(0, 1),
         },
     ),
     "imported": _object({}, {"from": _text, "format": _text}),

@@ -49,7 +49,7 @@ from pellucid.training.resume_checks import (
     refuse_other_text,
     set_earlier_results_aside,
 )
-from pellucid.training.schedule import StagePlan, can_reverse, make_noise, plan_stages
+from pellucid.training.schedule import StagePlan, can_reverse, make_planters, plan_stages
 from pellucid.training.tracking import require_tracker
 
 
@@ -239,6 +239,12 @@ def _describe_initial_model(run: RunConfig, initial: InitialModel, from_text: bo
             f"it was trained with data.context = {context} and would forget it here: the models "
             f"of this run read no sentence before (--set data.context={context} goes on with it)"
         )
+    for name, what in (("terms", "marked terms"), ("memory", "similar translations")):
+        if initial.about.get(name) and not getattr(run.data, name):
+            notes.append(
+                f"it was trained with {what} and would forget them here (--set data.{name}="
+                f"{initial.about[name]:g} goes on with them)"
+            )
     if from_text:
         notes.append(
             "train.initial_embeddings = text is for new models; this one keeps the embeddings it "
@@ -259,7 +265,7 @@ def _set_up(
     """Return the setup of a run, and the state of its first update, with the model where it is trained."""
     c = run.train
     model = workers.place_model(model.train())
-    stream = Stream(data.encoded, c.batch_tokens, run.seed, noise=make_noise(run, data))
+    stream = Stream(data.encoded, c.batch_tokens, run.seed, **make_planters(run, data))
     state = TrainState(model, make_optimizer(model, run.optim), stream)
 
     sizes = c.dev_sentences, c.batch_tokens, run.data.max_pieces
@@ -301,6 +307,16 @@ def _describe_beginning(setup: RunSetup, state: TrainState, chosen: bool) -> Ite
             "train.both_directions needs one table of embeddings for both languages (model.tie = "
             "all, tokenizer.joint = true) and sources of one sentence and one direction; this "
             "run learns the one direction from its start"
+        )
+    if run.data.terms and data.tokenizer.term_marks is None:
+        yield (
+            "data.terms needs pieces that mark terms, which the vocabulary of the initial model "
+            "does not have; this run learns none"
+        )
+    if run.data.memory and data.tokenizer.memory_mark is None:
+        yield (
+            "data.memory needs a piece that marks a similar translation, which the vocabulary of "
+            "the initial model does not have; this run learns to use none"
         )
     yield from data.notes
     for dev in setup.dev_sets:

@@ -138,7 +138,8 @@ def restore_state(state: TrainState, directory: Path) -> None:
     # A position is three integers: the order of the data is a function of the seed, the epoch and
     # the stage.
     old = state.stream
-    state.stream = Stream(old.encoded, old.batch_tokens, seed, epoch, batch, began, old.noise)
+    planted = old.noise, old.terms, old.similar
+    state.stream = Stream(old.encoded, old.batch_tokens, seed, epoch, batch, began, *planted)
 
     counts = numbers["counts"]
     since_report = SinceReport(**counts.pop("since_report"))

@@ -175,6 +175,18 @@ class DataConfig:
     corpus: Annotated[
         tuple[CorpusConfig, ...], "instead of source and target: several corpora, each by weight"
     ] = ()
+    terms: Annotated[
+        float,
+        "share of the pairs that are shown with marked terms, each with a translation beside it in "
+        "the source, so that the model learns to use a glossary (translate --terms)",
+        Field(ge=0, le=1),
+    ] = 0.0
+    memory: Annotated[
+        float,
+        "share of the pairs whose source is read after the translation of a similar sentence, if "
+        "the text has one, so that the model learns to use a memory (translate --memory)",
+        Field(ge=0, le=1),
+    ] = 0.0
     noise: NoiseConfig = field(default_factory=NoiseConfig)
 
     def __post_init__(self) -> None:
@@ -507,6 +519,13 @@ class RunConfig:
             raise ValueError(
                 "model.tie = 'all' shares one matrix, which needs tokenizer.joint = true"
             )
+        for name in ("terms", "memory"):
+            share = getattr(self.data, name)
+            if share and not self.tokenizer.joint and self.tokenizer.kind != "marian":
+                raise ValueError(
+                    f"data.{name} = {share:g} puts translations into sources, which needs "
+                    "tokenizer.joint = true"
+                )
         # Otherwise a sentence that the data lets through would not fit the model.
         if self.data.max_pieces > self.model.max_positions:
             raise ValueError(

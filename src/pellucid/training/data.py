@@ -34,7 +34,7 @@ from pellucid.data.source_profile import (
 )
 from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.text.spelling import describe_character
-from pellucid.data.tokenizer import Tokenizer
+from pellucid.data.tokenizer import MEMORY_MARK, TERM_MARKS, Tokenizer
 from pellucid.store.atomic import (
     MANIFEST,
     file_sha256,
@@ -434,12 +434,18 @@ def sentences_alone(sources: Iterable[str]) -> Iterator[str]:
     return (split_context(source)[1] for source in sources)
 
 
+def list_marks(data: DataConfig) -> list[str]:
+    """Return the names of the pieces that the vocabulary needs for marked terms and similar pairs."""
+    return [*(TERM_MARKS if data.terms else ()), *([MEMORY_MARK] if data.memory else ())]
+
+
 def learn_tokenizer(sources: Iterable[str], targets: Iterable[str], run: RunConfig) -> Tokenizer:
     """Learn the vocabulary of these sentences, or of a sample if they are many."""
     options = {
         "seed": run.seed,
         "max_sentences": TOKENIZER_SENTENCES,
         "languages": run.data.target_languages,
+        "marks": list_marks(run.data),
     }
     sources, noise = sentences_alone(sources), run.data.noise
     if noise.capitals or noise.title_case:
@@ -632,6 +638,10 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
     settings["tokenizer sentences"] = TOKENIZER_SENTENCES
     if noise.capitals or noise.title_case:
         settings["capitals and titles of data.noise"] = [noise.capitals, noise.title_case]
+
+    # The vocabulary has the same marks for any share above 0.
+    if marks := list_marks(data):
+        settings["marks of data.terms and data.memory"] = marks
 
     settings["files of each corpus"] = [len(_corpus_files(corpus)) for corpus in data.corpora]
     if data.context:

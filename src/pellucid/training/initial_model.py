@@ -71,7 +71,7 @@ def open_initial_model(run: "RunConfig") -> InitialModel | None:
     name = make_showable("/".join(saved.directory.resolve().parts[-2:]))
     weights = saved.manifest["files"][WEIGHTS]["sha256"]
     about = {"from": name, "sha256": weights}
-    for key in ("step", "longest_source", "languages", "context"):
+    for key in ("step", "longest_source", "languages", "context", "terms", "memory"):
         if key in saved.manifest:
             about[key] = saved.manifest[key]
     return InitialModel(saved.model, saved.tokenizer, weights, about)

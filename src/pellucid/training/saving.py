@@ -177,6 +177,10 @@ def _describe_training(setup: RunSetup, state: TrainState) -> dict[str, Any]:
         facts["languages"] = languages
     if run.data.context:
         facts["context"] = run.data.context
+    if run.data.terms and data.tokenizer.term_marks is not None:
+        facts["terms"] = run.data.terms
+    if run.data.memory and data.tokenizer.memory_mark is not None:
+        facts["memory"] = run.data.memory
     if run.data.directions:
         facts["directions"] = run.data.directions
     if data.profile is not None and (sources := data.profile.as_json()):

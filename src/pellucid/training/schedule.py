@@ -5,8 +5,11 @@ All of it follows from the number of updates and from the share of the run that 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypedDict
 
 from pellucid.data.pair_noise import PairNoise
+from pellucid.data.pair_similar import SimilarPairs
+from pellucid.data.pair_terms import PairTerms
 from pellucid.data.stream import Stage
 from pellucid.model import Transformer
 from pellucid.training.checkpoint import RunCounts
@@ -171,6 +174,14 @@ def can_reverse(run: RunConfig, model: Transformer) -> bool:
     return model.config.tie == "all" and not run.data.context and not run.data.directions
 
 
+class Planters(TypedDict):
+    """Planters that a stream uses on its pairs, by the names of its arguments."""
+
+    noise: PairNoise | None
+    terms: PairTerms | None
+    similar: SimilarPairs | None
+
+
 def make_noise(run: RunConfig, data: TrainingData) -> PairNoise | None:
     """Return what plants the noise of a run into its pairs, or None for a run without noise."""
     if not any(run.data.noise.shares.values()):
@@ -178,6 +189,35 @@ def make_noise(run: RunConfig, data: TrainingData) -> PairNoise | None:
     languages = data.languages or {}
     source, target = languages.get("source"), languages.get("target")
     return PairNoise(run.data.noise, data.tokenizer, run.data.max_pieces, source, target)
+
+
+def make_planters(run: RunConfig, data: TrainingData) -> Planters:
+    """Return all that changes the pairs of a run on their way into batches."""
+    return {
+        "noise": make_noise(run, data),
+        "terms": make_terms(run, data),
+        "similar": make_similar(run, data),
+    }
+
+
+def make_similar(run: RunConfig, data: TrainingData) -> SimilarPairs | None:
+    """Return what puts similar translations before the sources of a run, or None for a run without.
+
+    An initial model whose vocabulary has no mark learns none.
+    """
+    if not run.data.memory or data.tokenizer.memory_mark is None:
+        return None
+    return SimilarPairs(data.encoded, data.tokenizer, run.data.memory, run.data.max_pieces)
+
+
+def make_terms(run: RunConfig, data: TrainingData) -> PairTerms | None:
+    """Return what marks terms in the pairs of a run, or None for a run without.
+
+    An initial model whose vocabulary has no marks learns none.
+    """
+    if not run.data.terms or data.tokenizer.term_marks is None:
+        return None
+    return PairTerms(data.encoded, data.tokenizer, run.data.terms, run.data.max_pieces)
 
 
 def describe_change(before: Stage, after: Stage, names: list[str]) -> str:

@@ -344,7 +344,7 @@ def save_mixed_weights(old: Path, trained: Path, parts: tuple[int, int], out: Pa
     bundle = load_bundle(trained)
     average_weights([old] * parts[0] + [trained] * parts[1], into=bundle.model)
     # Not the scores on dev and the reference, which belong to the model that was trained.
-    facts = ("data", "pairs", "step", "longest_source", "start", "languages", "sources")
+    facts = ("data", "pairs", "step", "longest_source", "start", "languages", "sources", "terms", "memory")
     about = {name: bundle.manifest[name] for name in facts if name in bundle.manifest}
     profile = load_source_profile(bundle.directory, bundle.manifest)
 

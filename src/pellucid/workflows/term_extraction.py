@@ -1,36 +1,18 @@
-"""Proposes a glossary: terms of a parallel text that are translated consistently, and terms that are not.
+"""Proposes a glossary: terms of a parallel text that are translated consistently, and terms that are not."""
 
-Words are linked by IBM model 1, learned on the text itself. A term and its translation are
-stretches of words with links between them and none to other words, as in phrase-based translation
-(Koehn, Och and Marcu 2003, section 4).
-"""
-
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil, log2
 
-import numpy as np
-
+from pellucid.data.term_spans import are_forms_of_one, find_common_words, link_pairs, list_term_spans, split_term_words
 from pellucid.data.text.line_splitting import UNSPACED
-from pellucid.workflows.check.links import MOST_WORDS, Floats, Ints, LinkModel, WordStems
 
-MOST_TERM_WORDS = 4  # words of a term, on either side
-# A word, hyphens and apostrophes inside it included, or one sign; in scripts without spaces, one character.
-_WORD = re.compile(rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)+(?:[-'’](?:(?!{UNSPACED.pattern})\w)+)*|[^\w\s]")
-_LEAST_SHARE = 0.2  # of a link in what its words have with all others; below it a word has no partner
-_COMMON_WORDS = 60  # most frequent words of a side, at which no term begins or ends: articles, pronouns, particles
-_COMMON_SHARE = 0.05  # of the different words, that are these at most
 _FORM_SHARE = 0.1  # of the translations of a term, that another form of its translation has at least
-_ALIKE_SHARE = 0.7  # of the letters of the shorter one, with which two forms of a word begin alike
 _BEFORE_SENTENCES = frozenset(".!?:¿¡…。！？—–\"'„“”«»「『(")  # signs behind which a capital may belong to the sentence
 _BLOCK_PAIRS = 50  # pairs of a block, in which a term that belongs to a subject stands several times
 _PLACES = 5  # places that are named for one translation
-
-Links = list[tuple[int, int]]
-Span = tuple[int, int]
 
 
 @dataclass
@@ -87,15 +69,6 @@ class _Seen:
             places.append(place)
 
 
-def split_term_words(text: str) -> list[str]:
-    """Return the words and the signs of a text, as many as are linked.
-
-    >>> split_term_words("The well-known user's guide, 犬!")
-    ['The', 'well-known', "user's", 'guide', ',', '犬', '!']
-    """
-    return _WORD.findall(text)[:MOST_WORDS]
-
-
 def propose_glossary(
     rows: Iterable[tuple[int, str, str]],
     least_count: int = 3,
@@ -127,7 +100,7 @@ def propose_glossary(
             "them; give some hundred"
         )
 
-    common = _find_common_words(sources), _find_common_words(targets)
+    common = find_common_words(sources), find_common_words(targets)
     seen = defaultdict[str, _Seen](_Seen)
     all_links = link_pairs(sources, targets)
     for number, (place, source, target, links) in enumerate(zip(places, sources, targets, all_links, strict=True)):
@@ -140,118 +113,6 @@ def propose_glossary(
                 number // _BLOCK_PAIRS,
             )
     return _choose_terms(seen, least_count, least_consistency, most, len(places))
-
-
-# Links between words
-
-
-def link_pairs(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Iterator[Links]:
-    """Yield the links of each pair: two words that are each other's likeliest partners, by IBM model 1 both ways."""
-    stems = WordStems()
-    source_ids = stems.encode_words(list(map(_lower_words, sources)))
-    target_ids = stems.encode_words(list(map(_lower_words, targets)))
-    every = np.arange(len(sources))
-    model = LinkModel(source_ids, target_ids, every, every)
-    for _, links in model.link_chunks(source_ids, target_ids, every, every):
-        source, target = (
-            links.source_ids[links.source_position],
-            links.target_ids[links.target_position],
-        )
-        counts = np.where(model.known[source] & model.known[target], model.table[links.slots], 0).astype(np.float64)
-        forward = _share_out(counts / model.source_counts[source], links.target_position)
-        backward = _share_out(counts / np.maximum(model.target_counts[target], 1e-9), links.source_position)
-        strength = forward * backward
-        best = np.flatnonzero(
-            (strength >= _LEAST_SHARE**2)
-            & (strength == _largest_of(strength, links.source_position))
-            & (strength == _largest_of(strength, links.target_position))
-        )
-        yield from _split_by_pair(
-            links.source_position[best],
-            links.target_position[best],
-            np.cumsum(links.source_lengths) - links.source_lengths,
-            np.cumsum(links.target_lengths) - links.target_lengths,
-        )
-
-
-def _lower_words(sentence: Sequence[str]) -> list[str]:
-    return [word.lower() for word in sentence]
-
-
-def _share_out(values: Floats, position: Ints) -> Floats:
-    """Return each value as its share in the values of its position."""
-    sums = np.bincount(position, values)
-    return values / np.maximum(sums[position], 1e-12)
-
-
-def _largest_of(values: Floats, position: Ints) -> Floats:
-    """Return, for each value, the largest one of its position."""
-    largest = np.zeros(int(position.max()) + 1 if len(position) else 0)
-    np.maximum.at(largest, position, values)
-    return largest[position]
-
-
-def _split_by_pair(source: Ints, target: Ints, source_starts: Ints, target_starts: Ints) -> Iterator[Links]:
-    """Yield the links of each pair, counted from the beginnings of its sentences; each word is in one link at most."""
-    pair_of_link = np.searchsorted(target_starts, target, side="right") - 1
-    rows: list[Links] = [[] for _ in target_starts]
-    used: set[tuple[str, int]] = set()
-    for pair, i, j in zip(pair_of_link.tolist(), source.tolist(), target.tolist(), strict=True):
-        # A word that stands twice has two equally strong links: the first free places belong together.
-        if ("source", i) in used or ("target", j) in used:
-            continue
-        used |= {("source", i), ("target", j)}
-        rows[pair].append((i - int(source_starts[pair]), j - int(target_starts[pair])))
-    yield from rows
-
-
-# Terms in a pair
-
-
-def list_term_spans(
-    source: Sequence[str], target: Sequence[str], links: Links, common: tuple[set[str], set[str]]
-) -> Iterator[tuple[Span, Span]]:
-    """Yield the stretches of a pair that translate each other and may be terms, each as two spans of words.
-
-    All links of a stretch lead into the other, its first and last words are linked and not common
-    ones, and none of its words is a punctuation mark.
-    """
-    to_target = dict(links)
-    to_source = {j: i for i, j in links}
-    for start in range(len(source)):
-        if start not in to_target or not _may_end_term(source[start], common[0]):
-            continue
-        for end in range(start + 1, min(start + MOST_TERM_WORDS, len(source)) + 1):
-            if not _is_word(source[end - 1]):
-                break
-            if end - 1 not in to_target or not _may_end_term(source[end - 1], common[0]):
-                continue
-            partners = [to_target[i] for i in range(start, end) if i in to_target]
-            first, last = min(partners), max(partners) + 1
-            if last - first > MOST_TERM_WORDS or not all(map(_is_word, target[first:last])):
-                continue
-            returns = [to_source[j] for j in range(first, last) if j in to_source]
-            is_consistent = start <= min(returns) and max(returns) < end
-            ends = (target[first], target[last - 1])
-            if is_consistent and all(_may_end_term(word, common[1]) for word in ends):
-                yield (start, end), (first, last)
-
-
-def _find_common_words(sentences: Sequence[Sequence[str]]) -> set[str]:
-    """Return the most frequent words of one side, in lower case."""
-    counts = Counter(word.lower() for sentence in sentences for word in sentence if _is_word(word))
-    number = min(_COMMON_WORDS, ceil(_COMMON_SHARE * len(counts)))
-    return {word for word, _ in counts.most_common(number)}
-
-
-def _is_word(word: str) -> bool:
-    return word[0].isalnum()
-
-
-def _may_end_term(word: str, common: set[str]) -> bool:
-    """Whether a term may begin or end with a word: a number, a common word and one letter say nothing by themselves."""
-    has_letters = sum(map(str.isalpha, word)) > (0 if UNSPACED.match(word) else 1)
-    return has_letters and word.lower() not in common
 
 
 def _join(words: Sequence[str]) -> str:
@@ -362,23 +223,3 @@ def _describe_term(found: _Seen, count: int) -> ProposedTerm:
     translations.sort(key=lambda translation: (-translation.count, translation.forms))
     spelling = min(found.spellings, key=lambda text: (-found.spellings[text], text))
     return ProposedTerm(spelling, count, translations)
-
-
-def are_forms_of_one(first: str, second: str) -> bool:
-    """Whether two translations look like inflected forms of one: their words, one by one, begin alike.
-
-    >>> are_forms_of_one("negro", "negras"), are_forms_of_one("rote Katze", "roten Katzen")
-    (True, True)
-    >>> are_forms_of_one("parte", "parque"), are_forms_of_one("gato", "gato negro")
-    (False, False)
-
-    """
-    words, others = first.lower().split(), second.lower().split()
-    if len(words) != len(others):
-        return False
-    for word, other in zip(words, others, strict=True):
-        shorter = min(len(word), len(other))
-        needed = max(min(3, shorter), ceil(_ALIKE_SHARE * shorter))
-        if word[:needed] != other[:needed]:
-            return False
-    return True

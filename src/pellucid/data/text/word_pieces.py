@@ -93,14 +93,14 @@ def strip_word(word: str) -> str:
 
 def _letters_by_word(pieces: Sequence[str], text: str) -> Iterator[tuple[int, str, int, int]]:
     """Yield the letters that the pieces spell, without white space: word of `text`, letter, first and last piece."""
-    letters = list(_spell_letters(pieces))
+    letters = list(spell_letters(pieces))
     words = _word_indices("".join(letter for letter, _, _ in letters), text)
     visible = [spelled for spelled in letters if not spelled[0].isspace()]
     for word, (letter, first, last) in zip(words, visible, strict=True):
         yield word, letter, first, last
 
 
-def _spell_letters(pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+def spell_letters(pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Yield the letters that the pieces spell, each with the first and the last piece that has a byte of it."""
     bytes_of_pieces = [piece_bytes(piece) for piece in pieces]
     piece_of_byte = [number for number, piece in enumerate(bytes_of_pieces) for _ in piece]
@@ -110,6 +110,15 @@ def _spell_letters(pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
         end = start + len(letter.encode("utf-8", "surrogateescape"))
         yield letter, piece_of_byte[start], piece_of_byte[end - 1]
         start = end
+
+
+def spell_pieces(pieces: Sequence[str]) -> str:
+    """Return the text that pieces spell, without the space before its first word.
+
+    >>> spell_pieces(["▁the", "▁", "<0xC3>", "<0xA9>", "t"])
+    'the ét'
+    """
+    return "".join(letter for letter, _, _ in spell_letters(pieces)).removeprefix(" ")
 
 
 def piece_bytes(piece: str) -> bytes:

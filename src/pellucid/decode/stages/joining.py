@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import fsum, nan
 
 from pellucid.data.source_profile import SourceProfile
+from pellucid.data.term_marks import find_own_tokens
 from pellucid.data.text.line_splitting import JOINT, SplitLine, find_pictures, join_line
 from pellucid.data.text.markup import find_tags
 from pellucid.data.text.sentences import count_sentences
@@ -149,6 +150,10 @@ def _join_rank(
         written = hypothesis.tokens + [EOS] * (hypothesis.stop == "eos")
         pieces.extend(reader.tokenizer.target_pieces(written))
         source = segment.request.source[segment.context :]
+        if segment.terms:
+            # What marks add is no part of the text, and would count for its length.
+            own = find_own_tokens(source, reader.tokenizer.term_marks)
+            source = [source[place] for place in own]
         source_pieces.extend(reader.tokenizer.source_pieces(source))
         log_probs.extend(hypothesis.log_probs)
         repeats = repeats or (has_repetition(hypothesis.tokens) and not has_repetition(source))

@@ -1,11 +1,13 @@
 """Places terms where they belong: in place of the words that translate their sources."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from pellucid.data.term_spans import find_term_words, is_inflected, split_term_words
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.line_segments import NOT_FOUND, Search, SearchResult, Segment
 from pellucid.decode.request import SearchBounds, SearchConfig, map_in_batches
@@ -21,10 +23,14 @@ from pellucid.decode.terms.required import (
     without_edges,
     without_marks,
 )
+from pellucid.decode.terms.spellings import target_spellings
 from pellucid.decode.terms.term_alignment import TermAlignment, align_terms
 
 if TYPE_CHECKING:
     from pellucid.decode.torch_engine import TorchEngine
+
+# German and its relatives write all nouns with a capital.
+CAPITAL_NOUNS = frozenset(("de", "lb", "gsw", "nds", "bar"))
 
 AlignTerms = Callable[[Sequence[Segment], Sequence[list[int]]], list[TermAlignment]]
 
@@ -56,6 +62,7 @@ class PlaceTerms:
     tokenizer: Tokenizer
     bounds: SearchBounds
     config: SearchConfig
+    target_language: str | None = None
 
     def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
         if not any(segment.terms for segment in segments):
@@ -73,10 +80,41 @@ class PlaceTerms:
                 with_terms.append(i)
 
         results.update(zip(plain, search([segments[i] for i in plain]), strict=True))
-        waiting = [segments[i] for i in with_terms]
+        marks = self.tokenizer.term_marks
+        marked = []
+        for i in with_terms:
+            if marks is not None and marks[0] in segments[i].request.source:
+                marked.append(i)
+
+        asked = [segments[i] for i in marked]
+        told = dict(zip(marked, self.search_marked(asked, search, word_edges), strict=True))
+        results.update({i: result for i, result in told.items() if result.hypotheses})
+
+        with_terms = [i for i in with_terms if i not in results]
+        waiting = [told[i].segment if i in told else segments[i] for i in with_terms]
         placed = search_with_terms(waiting, search, self.align, word_edges) if waiting else []
         results.update(zip(with_terms, placed, strict=True))
         return [results[i] for i in range(len(segments))]
+
+    def search_marked(self, segments: list[Segment], search: Search, word_edges: WordEdges) -> list[SearchResult]:
+        """Return the hypotheses of segments with marked terms, none where some term is missing.
+
+        A term may stand in a translation in another form than the one that was asked for. The
+        segment of a result has these forms among the spellings of its terms.
+        """
+        if not segments:
+            return []
+
+        results = []
+        for segment, result in zip(segments, search(segments), strict=True):
+            complete = None
+            if result.hypotheses:
+                tokens = result.hypotheses[0].tokens
+                language = self.target_language
+                segment = accept_forms(segment, tokens, self.tokenizer, word_edges, language)
+                complete = _keep_complete(segment, result, word_edges)
+            results.append(complete or SearchResult(segment, []))
+        return results
 
     def align(self, segments: Sequence[Segment], targets: Sequence[list[int]]) -> list[TermAlignment]:
         """Return which words of each translation the sources of the terms are aligned with."""
@@ -93,6 +131,52 @@ class PlaceTerms:
         """
         limit = self.bounds.max_pieces(segment.request, self.config)
         return explain_no_room(segment.request.prefix, segment.terms, limit, word_edges)
+
+
+def accept_forms(
+    segment: Segment,
+    tokens: Sequence[int],
+    tokenizer: Tokenizer,
+    word_edges: WordEdges,
+    target_language: str | None = None,
+) -> Segment:
+    """Return a segment with more spellings of the terms that a translation has in another form.
+
+    Each form in the translation stands for one term. A term with a capital is a name, unless the
+    language writes all nouns so, and has no other form.
+    """
+    missing = missing_terms(tokens, segment.terms, word_edges)
+    if not missing:
+        return segment
+
+    terms, used = list(segment.terms), set[int]()
+    words = find_term_words(tokenizer.decode_target(tokens))
+    for n in missing:
+        if segment.term_spans[n].protected:
+            continue
+
+        targets = tokenizer.decode_targets([without_edges(spelling) for spelling in terms[n]])
+        for target in dict.fromkeys(targets):
+            is_name = target != target.lower() and target_language not in CAPITAL_NOUNS
+            form = None if is_name else _find_form(target, words, used)
+            if form is not None:
+                terms[n] = (*terms[n], *target_spellings(tokenizer, [form]))
+                break
+    return replace(segment, terms=tuple(terms))
+
+
+def _find_form(target: str, words: Sequence[re.Match[str]], used: set[int]) -> str | None:
+    """Return another form of a term that stands in the words of a text; its words are then `used`."""
+    size = len(split_term_words(target))
+    for first in range(len(words) - size + 1):
+        places = range(first, first + size)
+        if not used.isdisjoint(places):
+            continue
+        form = words[0].string[words[first].start() : words[places.stop - 1].end()]
+        if form.lower() != target.lower() and is_inflected(form, target):
+            used.update(places)
+            return form
+    return None
 
 
 def search_with_terms(

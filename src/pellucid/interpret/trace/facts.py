@@ -195,15 +195,22 @@ _DRAWING_SETTINGS = ("temperature", "top_k", "top_p", "seed")
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
-def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str) -> TraceSide:
+def make_side(
+    pieces: Sequence[str],
+    ids: list[int],
+    text: str,
+    normalised: str,
+    spelled: Sequence[str] | None = None,
+) -> TraceSide:
     """Return one side of a trace, each piece with its word.
 
-    A piece that spans two words belongs to the first.
+    A piece that spans two words belongs to the first. Pieces that are `spelled` otherwise in the text are given so,
+    too.
     """
     last = len(ids) - (ids[-1:] == [EOS])
     word_of_piece: list[int | None] = [None] * len(ids)
     # In reverse, so that the first of two words that share a piece is written last.
-    ranges = list(enumerate(word_piece_ranges(pieces[:last], text)))
+    ranges = list(enumerate(word_piece_ranges((spelled or pieces)[:last], text)))
     for word, piece_range in reversed(ranges):
         for piece in piece_range:
             word_of_piece[piece] = word

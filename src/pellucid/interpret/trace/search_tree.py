@@ -19,6 +19,7 @@ from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, lo
 from pellucid.decode.source_reader import CASING_NOTES
 from pellucid.decode.stages.joining import CutLine
 from pellucid.decode.stages.splitting import SplitLines, look_for_markup
+from pellucid.decode.terms.matches import Terminology
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine, score_targets
 from pellucid.decode.translator import Translator, inference_only, surround
 from pellucid.decode.usability import Grade
@@ -58,6 +59,7 @@ def search_translation(
     edits: Sequence[EditSpec],
     source: TraceSide,
     prefix_ids: Sequence[int],
+    terms: Terminology | None = None,
 ) -> _TracedTranslation:
     """Search for the translation of a line of one segment, under the edits if there are any."""
     prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
@@ -82,7 +84,7 @@ def search_translation(
     # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
     observed_translator = copy(translator)
     observed_translator.engine = observed = _ObservingEngine(engine, tuple(prefix_ids))
-    stages = translator.search_stages_for([cut_line.line], config)
+    stages = translator.search_stages_for([cut_line.line], config, terms)
     search = surround(partial(observed_translator.search, config=config), stages)
     with translator.inference():
         results = search(list(cut_line.segments))
@@ -203,6 +205,7 @@ def choose_segment(
     context: str = "",
     number: int | None = None,
     prefix: str = "",
+    terms: Terminology | None = None,
 ) -> TracedLine:
     """Return a line of one segment, or the segment of this number (1 first, the default) as a line by itself.
 
@@ -211,7 +214,7 @@ def choose_segment(
     """
     if context:
         translator.require_context("context")
-    cut_line = _read_line(translator, Line(line, 1, context=context), config)
+    cut_line = _read_line(translator, Line(line, 1, context=context), config, terms)
     count = len(cut_line.segments)
     if not count:
         raise ValueError("there is nothing to trace: no part of the line is translated")
@@ -234,14 +237,15 @@ def choose_segment(
 
     if count == 1:
         if prefix:
-            cut_line = _read_line(translator, Line(line, 1, prefix, context), config)
+            cut_line = _read_line(translator, Line(line, 1, prefix, context), config, terms)
         return TracedLine(cut_line)
     part = LinePart(line, list(cut_line.split_line.segments), number or 1, context)
     text = part.segments[part.segment - 1]
     if prefix:
         # What it begins may be several sentences, so the segment is read anew, whole.
         whole = replace(config, sentences="keep")
-        return TracedLine(_read_line(translator, Line(text, 1, prefix, chosen.context_text), whole), part)
+        alone_line = Line(text, 1, prefix, chosen.context_text)
+        return TracedLine(_read_line(translator, alone_line, whole, terms), part)
 
     notes = []
     for note in cut_line.list_notes(cut_line.segments):
@@ -252,9 +256,9 @@ def choose_segment(
     return TracedLine(CutLine(alone_line, SplitLine((text,), ("", "")), (alone,)), part)
 
 
-def _read_line(translator: Translator, line: Line, config: SearchConfig) -> CutLine:
-    """Return a line in segments as a search is given them: with contexts, prefix and protected text."""
-    line = look_for_markup(line, translator.reader, config)
+def _read_line(translator: Translator, line: Line, config: SearchConfig, terms: Terminology | None) -> CutLine:
+    """Return a line in segments as a search is given them: with contexts, prefix, terms and protected text."""
+    line = look_for_markup(line, translator.reader, config, terms)
     [cut_line] = SplitLines(translator.reader, translator.lengths, config).cut([line])
     read: list[Segment] = []
 
@@ -263,7 +267,7 @@ def _read_line(translator: Translator, line: Line, config: SearchConfig) -> CutL
         read.extend(segments)
         return [SearchResult(segment, []) for segment in segments]
 
-    surround(note_segments, translator.reading_stages_for([line], config))(list(cut_line.segments))
+    surround(note_segments, translator.reading_stages_for([line], config, terms))(list(cut_line.segments))
     return replace(cut_line, segments=tuple(read))
 
 

@@ -14,10 +14,12 @@ import numpy as np
 import torch
 
 from pellucid.data.context import join_context
-from pellucid.data.tokenizer import BOS, Tokenizer
+from pellucid.data.text.word_pieces import spell_pieces
+from pellucid.data.tokenizer import BOS, Tokenizer, strip_eos
 from pellucid.decode.alarms import find_alarms
 from pellucid.decode.line_segments import Segment
 from pellucid.decode.request import SearchConfig
+from pellucid.decode.terms.matches import Terminology
 from pellucid.decode.translator import Translator
 from pellucid.interpret.trace.attribution import (
     LogitAccount,
@@ -95,7 +97,8 @@ class TraceOrigin:
     The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces
     `prefix_ids`; `keep` holds patterns of the names of tensors to capture; `model_queries` answers
     a page's questions about the whole model. `markup` says what becomes of tags and addresses, and
-    `sentences` of several sentences, as in `SearchConfig`; `context` is the sentence before.
+    `sentences` of several sentences, as in `SearchConfig`; `context` is the sentence before, and
+    `terms` are to stand in the translation.
     """
 
     translator: Translator
@@ -108,6 +111,7 @@ class TraceOrigin:
     markup: Literal["keep", "text"] = "keep"
     context: str = ""
     sentences: Literal["auto", "split", "keep"] = "auto"
+    terms: Terminology | None = None
 
 
 class Trace(TraceData):
@@ -323,7 +327,7 @@ def trace_sentence(
     reading = config
     if is_given and segment is None:
         reading = replace(config, too_long="refuse", sentences="keep")
-    line = choose_segment(translator, sentence, reading, origin.context, segment, beginning)
+    line = choose_segment(translator, sentence, reading, origin.context, segment, beginning, origin.terms)
     part, read = line.part, line.segment
     context = origin.context
     if part is not None:
@@ -332,7 +336,8 @@ def trace_sentence(
 
     if prefix_ids and read.terms:
         raise ValueError(
-            "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"
+            "prefix_ids cannot be combined with terms, placeholders and addresses that are kept; give the prefix as "
+            "text"
         )
 
     ids = read.request.source
@@ -357,6 +362,7 @@ def trace_sentence(
             edits,
             source,
             prefix_ids,
+            origin.terms,
         )
 
     # The decoder reads its own output shifted right by one position.
@@ -415,7 +421,7 @@ def trace_sentence(
         alarms=list(alarms),
         grade=translation.grade,
     )
-    facts = replace(facts, id=_identify_trace(facts, list(tensors)))
+    facts = replace(facts, id=_identify_trace(facts, list(tensors), origin.terms is not None))
     return Trace(facts, model.config, tensors, origin)
 
 
@@ -451,18 +457,24 @@ def _make_search_config(origin: TraceOrigin, is_given: bool) -> SearchConfig:
 
 def _make_source_side(tokenizer: Tokenizer, read: Segment) -> TraceSide:
     """Return the source as the encoder reads it, with the context or the language before it."""
-    ids = read.request.source
+    ids, pieces = read.request.source, tokenizer.source_pieces(read.request.source)
+    spelled = pieces
     text, normalised = read.read.text, tokenizer.decode_source(ids[read.context :])
+    marks = tokenizer.term_marks
+    if marks is not None and marks[0] in ids:
+        # The marks are words of their own, and so are the translations between them.
+        spelled = [f"▁{piece}" if i in marks else piece for i, piece in zip(ids, pieces, strict=True)]
+        text = normalised = spell_pieces(spelled[read.context : len(strip_eos(ids))])
     # A multilingual model without context has one piece here: the language to write.
     language_pieces = tokenizer.source_pieces(ids[: read.context][:-1])
     before = read.context_text or " ".join(language_pieces)
     if before:
         start = f"{before} {tokenizer.source_names[BOS]}"
         text, normalised = f"{start} {text}", f"{start} {normalised}"
-    return make_side(tokenizer.source_pieces(ids), ids, text, normalised)
+    return make_side(pieces, ids, text, normalised, spelled)
 
 
-def _identify_trace(facts: TraceFacts, tensors: Sequence[str]) -> str:
+def _identify_trace(facts: TraceFacts, tensors: Sequence[str], has_terms: bool) -> str:
     """Return a name for the trace: equal for equal questions to equal models."""
     part = facts.part
     question = [
@@ -474,6 +486,8 @@ def _identify_trace(facts: TraceFacts, tensors: Sequence[str]) -> str:
         facts.target.ids if facts.forced else [],
         [asdict(edit) for edit in facts.edits],
     ]
+    if has_terms:
+        question.append(facts.source.ids)
     if part is not None:
         question.insert(2, [part.line, part.segment, part.context])
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:12]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.links import RARE, LinkModel, WordIds
 from pellucid.workflows.align.band import Evidence, Floats, Ints, Matrix
 from pellucid.workflows.align.beads import LONGEST_SIDE, SHAPES, Bead
-from pellucid.workflows.check.links import RARE, LinkModel, WordIds
 
 _LEAST_RATIO = 1.5  # links of words that come together less often than so many times by chance say nothing
 _NO_LINK = 0.3  # share of the words of a translation that have no link to any word of its source

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pellucid.data.links import WordIds, WordStems
 from pellucid.workflows.align.band import Band, Bools, Ints, Path, find_best_path, score_beads
 from pellucid.workflows.align.beads import Bead, BeadPriors
 from pellucid.workflows.align.length_evidence import LengthEvidence
 from pellucid.workflows.align.link_evidence import LinkEvidence, WordEvidence, learn_links
-from pellucid.workflows.check.links import WordIds, WordStems
 
 _FIRST_MARGIN = 200  # sentences around the diagonal that the first pass looks at
 _LATER_MARGIN = 30  # sentences around the path of the pass before, where that is better than chance

@@ -5,10 +5,10 @@ from html import escape
 
 import numpy as np
 
+from pellucid.data.links import WordStems, list_words
 from pellucid.evaluate.comparison_page import report_page, text_or_empty
 from pellucid.workflows.check.evidence import Judge
 from pellucid.workflows.check.examine import CorpusReport, Example, FaultFinding, removing_option
-from pellucid.workflows.check.links import WordStems, list_words
 from pellucid.workflows.check.pair_faults import FAULTS
 
 _WIDTH, _HEIGHT = 640, 120

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pellucid.data.links import Bools, Floats, Ints
 from pellucid.data.text.bare_text import SHORTEST_LEAK, bare_text
 from pellucid.data.text.spelling import LEARNED_SPELLING, describe_character, plain_counterpart
-from pellucid.workflows.check.links import Bools, Floats, Ints
 
 BOILERPLATE = 20  # pairs with one sentence that make it boilerplate; in Tatoeba a sentence has 17 translations at most
 ODD_RATIO = 5.0  # spread of the log ratios of lengths, times this, that a pair may differ from the median

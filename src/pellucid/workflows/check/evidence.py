@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pellucid.workflows.check.links import Floats, Ints, LinkModel, WordIds
+from pellucid.data.links import Floats, Ints, LinkModel, WordIds
 
 FEWEST_PAIRS = 400  # pairs from which links are learned; in fewer the words repeat too rarely to say anything
 MOST_PAIRS = 60_000  # pairs that links are learned from

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pellucid.data.links import Bools, Floats, Ints, WordIds, WordStems
 from pellucid.data.text.spelling import describe_character
 from pellucid.store.atomic import atomic_file
 from pellucid.workflows.check import corpus_faults, evidence
 from pellucid.workflows.check.evidence import Shift
 from pellucid.workflows.check.language_model import LanguageModel
-from pellucid.workflows.check.links import Bools, Floats, Ints, WordIds, WordStems
 from pellucid.workflows.check.pair_faults import FAULTS, PAIR_CHECKS, has_empty_side
 
 Rows = Iterable[tuple[int, str, str]]  # line number, source and target of every pair

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pellucid.data.links import Floats, Ints
 from pellucid.data.text.markup import TAG
 from pellucid.data.text.protected import PROTECTED_SIGN, find_protected
-from pellucid.workflows.check.links import Floats, Ints
 
 TRIGRAM_BITS = 18
 FEWEST_LETTERS = 12  # letters of a line whose language can be told; of fewer, names and loan words decide

@@ -84,6 +84,10 @@ class WordStems(dict[str, int]):
         )
         return number
 
+    def knows_word(self, word: str) -> bool:
+        """Whether a word with the same first letters was met."""
+        return word[:STEM] in self._stems
+
     def encode(self, texts: Sequence[str], most: int = MOST_WORDS) -> WordIds:
         """Return the ids of the words of texts, of each text as many as `most`."""
         return self.encode_words([list_words(text, most) for text in texts])

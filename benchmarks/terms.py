@@ -1,0 +1,198 @@
+"""Measure where terms come to stand, and in which form: sentences, some words of which must have a given translation.
+
+    python -m benchmarks.terms runs/demo/best                           # the phrasebook
+    python -m benchmarks.terms runs/a/best runs/b/best --text multi30k/test_2016_flickr.de --train multi30k/train.de
+
+In the phrasebook what should come out is known: its translation, with the term in place of the word that is linked to
+its source. Of another text (below PELLUCID_DATA) links are learned, and it is counted how often the term stands in the
+translation. Prints a table for benchmarks/results/terms.md.
+"""
+
+import argparse
+import gzip
+import os
+import random
+import re
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from sacrebleu.metrics.chrf import CHRF
+
+import pellucid
+from pellucid.data.term_spans import TermLinks, find_common_words, list_term_spans, split_term_words
+from pellucid.demo.phrasebook import Phrase, generate_phrases, is_held_back, split_into_words
+from tools.phrasebook import lexicon
+
+NAME = "Zorplat"
+"""A term that no model has seen."""
+
+
+class Case(NamedTuple):
+    """A sentence, its terms, and what should come out."""
+
+    source: str
+    terms: dict[str, str]
+    expected: str
+
+
+def main() -> None:
+    """Translate every set of cases with every model, and print a row for each."""
+    options = parse_options(sys.argv[1:])
+    print("| model | terms | sentences | as they should be | term there | chrF | CPU seconds | without terms |")
+    print("|---|---|---|---|---|---|---|---|")
+    kinds = make_cases(options) if options.text else make_phrase_cases(options.sentences)
+    for path in options.models:
+        model = pellucid.load(path, engine=options.engine)
+        for kind, cases in kinds.items():
+            texts: list[str] = []
+            seconds: list[float] = []
+            for use_terms in (False, True):
+                start = time.process_time()
+                texts = []
+                for case in cases:
+                    terms = case.terms if use_terms else None
+                    texts.append(model.translate([case.source], terms=terms)[0].text)
+                seconds.append(round(time.process_time() - start, 1))
+            expected = [case.expected for case in cases]
+            same = sum(text == other for text, other in zip(texts, expected, strict=True))
+            there = sum(
+                all(term.lower() in text.lower() for term in case.terms.values())
+                for text, case in zip(texts, cases, strict=True)
+            )
+            chrf = CHRF().corpus_score(texts, [expected]).score
+            print(f"| {path} | {kind} | {len(cases)} | {same} | {there} | {chrf:.1f} | {seconds[1]} | {seconds[0]} |")
+            if options.show:
+                for case, text in islice(zip(cases, texts, strict=True), options.show):
+                    print(f"    {case.source} {case.terms}\n        {text}\n        {case.expected}")
+
+
+def parse_options(arguments: list[str]) -> argparse.Namespace:
+    """Parse the options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.terms")
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--sentences", type=int, default=100, help="how many of them")
+    parser.add_argument("--text", help="a text and its language, below PELLUCID_DATA: multi30k/test_2016_flickr.de")
+    parser.add_argument("--train", help="a text to learn links from, too: multi30k/train.de")
+    parser.add_argument("--engine", default="torch")
+    parser.add_argument("--show", type=int, default=0, help="translations to print of each kind")
+    return parser.parse_args(arguments)
+
+
+def make_phrase_cases(sentences: int) -> dict[str, list[Case]]:
+    """Return the cases of each kind, drawn from phrases that are never trained on."""
+    held_back = [phrase for phrase in islice(generate_phrases(99), 100_000) if is_held_back(phrase.source)]
+    generator, phrases = random.Random(3), held_back[:sentences]
+    words = sorted({word for phrase in phrases for word in split_into_words(phrase.target) if len(word) > 3})
+    words = [word for word in words if word.isalpha()]
+    kinds: dict[str, list[Case]] = {
+        "the word that the model writes": [],
+        "another word": [],
+        "a name": [],
+        "two words": [],
+    }
+    for phrase in phrases:
+        pairs = linked_words(phrase)
+        generator.shuffle(pairs)
+        targets = [pairs[0][1], generator.choice(words), NAME] if pairs else []
+        for cases, target in zip(list(kinds.values()), targets, strict=False):  # for all but the last kind
+            cases.append(make_case(phrase, [(*pairs[0], target)]))
+        if len(pairs) > 1:
+            kinds["two words"].append(make_case(phrase, [(*pair, generator.choice(words)) for pair in pairs[:2]]))
+    kinds["another adjective, not in the form of the glossary"] = list(islice(inflected_cases(held_back), sentences))
+    return kinds
+
+
+def linked_words(phrase: Phrase) -> list[tuple[str, str]]:
+    """Return the words of a phrase that are linked to one word, which is linked to no other; not at its beginning."""
+    source, target = split_into_words(phrase.source), split_into_words(phrase.target)
+    sources, targets = ([link[side] for link in phrase.links] for side in (0, 1))
+    return [
+        (source[i], target[j])
+        for i, j in phrase.links
+        if sources.count(i) == targets.count(j) == source.count(source[i]) == 1
+        and j > 0
+        and len(source[i]) > 3
+        and source[i].isalpha()
+        and target[j].isalpha()
+    ]
+
+
+def inflected_cases(phrases: list[Phrase]) -> Iterator[Case]:
+    """Yield phrases with an adjective that becomes another one, which a glossary has in its first form only.
+
+    The other adjective belongs to the same verb, ser or estar, and its form in the phrase is not the glossary's.
+    """
+    generator = random.Random(5)
+    adjectives = {word.english: word for words in lexicon.adjectives_of.values() for word in words}
+    for phrase in phrases:
+        for source, target in linked_words(phrase):
+            old = adjectives.get(source)
+            if old is None or target not in old.forms or len(set(old.forms)) < 4:
+                continue
+            others = [word for word in adjectives.values() if word.copula == old.copula and word is not old]
+            new = generator.choice(others)
+            form = new.forms[old.forms.index(target)]
+            if form != new.forms[0]:
+                expected = re.sub(rf"\b{target}\b", form, phrase.target, count=1)
+                yield Case(phrase.source, {source: new.forms[0]}, expected)
+
+
+def make_case(phrase: Phrase, terms: list[tuple[str, str, str]]) -> Case:
+    """Return the case of a phrase with terms, each a source word, its translation, and what must stand there."""
+    expected = phrase.target
+    for _, usual, term in terms:
+        expected = re.sub(rf"\b{usual}\b", term, expected, count=1)
+    return Case(phrase.source, {source: term for source, _, term in terms}, expected)
+
+
+def make_cases(options: argparse.Namespace) -> dict[str, list[Case]]:
+    """Return cases of another text, by links that are learned from it."""
+    test, train = (read_text(name) if name else [] for name in (options.text, options.train))
+    sources, targets = ([split_term_words(pair[side]) for pair in [*test, *train]] for side in (0, 1))
+    links = TermLinks(sources, targets)
+    common = find_common_words(sources), find_common_words(targets)
+    generator = random.Random(3)
+    words = sorted({word for target in targets for word in target if word.isalpha() and len(word) > 3})
+    kinds: dict[str, list[Case]] = {"the word of the reference": [], "another word": [], "a name": [], "two words": []}
+    for (source, target), linked in zip(test, links.link(sources[: len(test)], targets[: len(test)]), strict=True):
+        source_words, target_words = split_term_words(source), split_term_words(target)
+        pairs = []
+        for (start, end), (first, last) in list_term_spans(source_words, target_words, linked, common):
+            one = source_words[start], target_words[first]
+            is_single = end == start + 1 and last == first + 1 and first > 0 and len(one[0]) > 3
+            if is_single and source_words.count(one[0]) == target_words.count(one[1]) == 1:
+                pairs.append(one)
+        if len(pairs) < 2:
+            continue
+        generator.shuffle(pairs)
+        phrase, [one, two] = Phrase(source, target, ()), pairs[:2]
+        for kind, terms in zip(
+            kinds,
+            (
+                [(*one, one[1])],
+                [(*one, generator.choice(words))],
+                [(*one, NAME)],
+                [(*one, generator.choice(words)), (*two, generator.choice(words))],
+            ),
+            strict=True,
+        ):
+            kinds[kind].append(make_case(phrase, terms))
+        if len(kinds["two words"]) == options.sentences:
+            break
+    return kinds
+
+
+def read_text(name: str) -> list[tuple[str, str]]:
+    """Read the pairs of English and another language of a text of PELLUCID_DATA."""
+    path = Path(os.environ["PELLUCID_DATA"]) / f"{name}.gz"
+    english = path.with_name(re.sub(r"\.\w+\.gz$", ".en.gz", path.name))
+    sides = (gzip.decompress(file.read_bytes()).decode().split("\n") for file in (english, path))
+    return [pair for pair in zip(*sides, strict=True) if all(pair)]
+
+
+if __name__ == "__main__":
+    main()

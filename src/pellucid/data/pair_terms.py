@@ -1,0 +1,271 @@
+"""Terms while training: some sources of each batch carry marked terms, with a translation beside each.
+
+The terms are words of the pair itself that translate each other, as links between words say that were learned from the
+text. What stands beside a term is the form that the target has; or its commonest form in the text, so that the model
+learns to inflect; or a word that the text has nowhere, which then stands in the target, too, so that the model learns
+to obey. Which pairs, and how, follows from the seed of the epoch and the number of the pair alone, so that a resumed
+run shows the same, and so does any number of workers.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.data.batching import EncodedPairs, pack_sentences
+from pellucid.data.context import count_context
+from pellucid.data.pair_noise import draw_uniform
+from pellucid.data.term_marks import MarkedTerm, SpelledSource, mark_terms
+from pellucid.data.term_spans import (
+    Span,
+    TermLinks,
+    WordForms,
+    find_common_words,
+    find_term_words,
+    list_term_spans,
+    split_term_words,
+)
+from pellucid.data.tokenizer import EOS, UNK, Tokenizer, strip_eos
+
+_LEARNED_PAIRS = 20_000  # pairs from which the links and the forms of words are learned, spread evenly: 2 seconds
+_SAMPLED_PAIRS = 200  # pairs by which the length of marked ones is estimated
+_LONGEST_TERM = 3  # words of a term in training, on either side
+_NUMBERS_OF_TERMS = (1, 1, 1, 2, 2, 3)  # terms of a source, each as likely as its share in this list
+_SINGLE_WORDS = 0.7  # share of the sources whose terms are single words, if it has some
+_REPLACED = 0.5  # share of the terms that have another translation than the text
+_COMMONEST_FORM = 0.5  # share of the others that are given in their commonest form
+_FOREIGN = 0.65  # share of these that the text has nowhere
+_ENDING = 2  # letters of a word that are its ending
+_LETTERS = re.compile(r"(\w+)")
+_TERM_SEED = 0x7E2D5  # so that noise draws other pairs
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Words of one side: the common ones, at which no term begins or ends, the forms of each, and all by their ends."""
+
+    common: set[str]
+    forms: WordForms
+    words: list[str]
+    by_ending: dict[str, list[str]]
+
+    @classmethod
+    def learn(cls, sentences: Sequence[Sequence[str]]) -> "_Side":
+        """Learn the words of sentences."""
+        forms = WordForms(sentences)
+        words = [word for word in forms.counts if word.isalpha()]
+        by_ending = defaultdict[str, list[str]](list)
+        for word in words:
+            by_ending[word[-_ENDING:]].append(word)
+        return cls(find_common_words(sentences), forms, words, dict(by_ending))
+
+
+@dataclass(frozen=True)
+class _SpelledPair:
+    """The text of a pair, side by side: what its tokens spell, without a context and EOS, and the words of that."""
+
+    head: list[int]  # what stands before the source: a language to write, or a context
+    own: tuple[list[int], list[int]]
+    source_ends: bool  # whether EOS stands behind the source
+    spelled: tuple[SpelledSource, SpelledSource]
+    words: tuple[list[re.Match[str]], list[re.Match[str]]]
+
+
+@dataclass(frozen=True)
+class _PlannedTerm:
+    """A term that is marked: its tokens, and the translation beside it."""
+
+    tokens: range
+    told: str
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The terms that are marked in a pair, and the text of the other side if it becomes another."""
+
+    terms: list[_PlannedTerm]
+    rewritten: str = ""
+
+
+class PairTerms:
+    """Marks terms in encoded pairs: reads their ids as text, and puts the translations of terms into the sources."""
+
+    def __init__(self, encoded: EncodedPairs, tokenizer: Tokenizer, share: float, max_pieces: int):
+        """Learn the words of these pairs, or of some of them if they are many.
+
+        A pair that marks would give more than `max_pieces` is shown as it is.
+        """
+        assert tokenizer.term_marks is not None
+        self.tokenizer, self.share, self.max_pieces, self.marks = tokenizer, share, max_pieces, tokenizer.term_marks
+        sample = np.unique(np.linspace(0, len(encoded) - 1, min(len(encoded), _LEARNED_PAIRS)).astype(np.int64))
+        sources, targets = [], []
+        for i in sample.tolist():
+            source = encoded.sources[i].tolist()
+            sources.append(split_term_words(tokenizer.decode_source(source[count_context(source) :])))
+            targets.append(split_term_words(tokenizer.decode_target(encoded.targets[i].tolist())))
+        self.links = TermLinks(sources, targets)
+        self.sides = _Side.learn(sources), _Side.learn(targets)
+        self.ratio = self._measure_ratio(encoded)
+
+    def plant(
+        self,
+        encoded: EncodedPairs,
+        rows: NDArray[np.integer],
+        numbers: NDArray[np.integer],
+        seed: int,
+        backwards: bool = False,
+    ) -> EncodedPairs:
+        """Return these rows of the pairs, in their order, some of them with marked terms.
+
+        A row is drawn by its number in the whole text, and does not depend on what else is chosen. With `backwards`,
+        the targets are what will be translated, and have the terms.
+        """
+        sides = [encoded.sources[i].tolist() for i in rows], [encoded.targets[i].tolist() for i in rows]
+        pairs: dict[int, _SpelledPair] = {}
+        for row in np.flatnonzero(self._draw(numbers, seed)).tolist():
+            if UNK not in sides[0][row] and UNK not in sides[1][row]:
+                pairs[row] = self._spell_pair(sides[0][row], sides[1][row])
+
+        plans = self._plan_terms(pairs, numbers, seed, backwards)
+        read, written = (1, 0) if backwards else (0, 1)
+        # All texts in two calls, since SentencePiece takes most of the time for a call.
+        told = iter(self._encode([term.told for plan in plans.values() for term in plan.terms], read))
+        rewritten = iter(self._encode([plan.rewritten for plan in plans.values() if plan.rewritten], written))
+        for row, plan in plans.items():
+            pair = pairs[row]
+            own = [*pair.own]
+            terms = [MarkedTerm(term.tokens, next(told)) for term in plan.terms]
+            own[read] = mark_terms(own[read], terms, self.marks)
+            if plan.rewritten:
+                own[written] = next(rewritten)
+            source, target = [*pair.head, *own[0], *[EOS] * pair.source_ends], [*own[1], EOS]
+            if max(len(source), len(target)) <= self.max_pieces:
+                sides[0][row], sides[1][row] = source, target
+
+        packed = []
+        for side, before in zip(sides, (encoded.sources, encoded.targets), strict=True):
+            packed.append(pack_sentences(side, before.ids.dtype.type))
+        return EncodedPairs(packed[0], packed[1])
+
+    def expect_lengths(self, source_lengths: NDArray[np.int32], seed: int) -> NDArray[np.int32]:
+        """Return about how many tokens the sources have with marks, so that batches can be made of them."""
+        marked = self._draw(np.arange(len(source_lengths)), seed)
+        longer = np.minimum(np.rint(source_lengths * self.ratio), self.max_pieces).astype(np.int32)
+        return np.where(marked, np.maximum(longer, source_lengths), source_lengths)
+
+    def _measure_ratio(self, encoded: EncodedPairs) -> float:
+        """Return how many times longer marks make a source, from some pairs."""
+        sample = np.unique(np.linspace(0, len(encoded) - 1, min(len(encoded), _SAMPLED_PAIRS)).astype(np.int64))
+        before, share = int(encoded.sources.lengths[sample].sum()), self.share
+        self.share = 1.0
+        marked = self.plant(encoded, sample, sample, seed=0)
+        self.share = share
+        return int(marked.sources.lengths.sum()) / before
+
+    def _draw(self, numbers: NDArray[np.integer], seed: int) -> NDArray[np.bool_]:
+        """Draw whether the pairs with these numbers have marked terms."""
+        return draw_uniform(numbers, seed ^ _TERM_SEED) < self.share
+
+    def _spell_pair(self, source: list[int], target: list[int]) -> _SpelledPair:
+        """Return the text of a pair."""
+        cut = count_context(source)
+        own = strip_eos(source[cut:]), strip_eos(target)
+        spelled = (
+            SpelledSource(self.tokenizer.source_pieces(own[0])),
+            SpelledSource(self.tokenizer.target_pieces(own[1])),
+        )
+        words = find_term_words(spelled[0].text), find_term_words(spelled[1].text)
+        return _SpelledPair(source[:cut], own, source[-1:] == [EOS], spelled, words)
+
+    def _plan_terms(
+        self, pairs: dict[int, _SpelledPair], numbers: NDArray[np.integer], seed: int, backwards: bool
+    ) -> dict[int, _Plan]:
+        """Return what is marked in each pair, by its row."""
+        words: tuple[list[list[str]], list[list[str]]] = [], []
+        for pair in pairs.values():
+            for side in (0, 1):
+                words[side].append([match[0] for match in pair.words[side]])
+
+        plans: dict[int, _Plan] = {}
+        for number, (row, links) in enumerate(zip(pairs, self.links.link(*words), strict=True)):
+            # A generator for each pair, so that a pair does not depend on what else is drawn.
+            random = Random((seed << 64) + int(numbers[row]) + _TERM_SEED)
+            texts, read, written = (words[0][number], words[1][number]), 0, 1
+            if backwards:
+                links, read, written = [(j, i) for i, j in links], 1, 0
+            common = self.sides[read].common, self.sides[written].common
+            spans: list[tuple[Span, Span]] = []
+            for span, other in list_term_spans(texts[read], texts[written], links, common):
+                if max(span[1] - span[0], other[1] - other[0]) <= _LONGEST_TERM:
+                    spans.append((span, other))
+            random.shuffle(spans)
+            if random.random() < _SINGLE_WORDS:
+                # Stable, so that the order of the others stays by chance.
+                spans.sort(key=lambda both: both[0][1] - both[0][0] + both[1][1] - both[1][0] > 2)
+            plans[row] = self._plan_one(pairs[row], spans[: random.choice(_NUMBERS_OF_TERMS)], random, read, written)
+        return plans
+
+    def _plan_one(
+        self, pair: _SpelledPair, spans: Sequence[tuple[Span, Span]], random: Random, read: int, written: int
+    ) -> _Plan:
+        """Return what is marked in a pair, given the words of both sides that translate each other."""
+        terms: list[_PlannedTerm] = []
+        taken: tuple[set[int], set[int]] = set(), set()
+        replacements: list[tuple[int, int, str]] = []
+        text = pair.spelled[written].text
+        for span, other in spans:
+            first, last = pair.words[read][span[0]], pair.words[read][span[1] - 1]
+            tokens = pair.spelled[read].find_tokens(first.start(), last.end())
+            if not taken[0].isdisjoint(tokens) or not taken[1].isdisjoint(range(*other)):
+                continue
+            taken[0].update(tokens)
+            taken[1].update(range(*other))
+            start, end = pair.words[written][other[0]].start(), pair.words[written][other[1] - 1].end()
+            side, told = self.sides[written], text[start:end]
+            if random.random() < _REPLACED and side.words:
+                replacement, told = self._replace_words(told, random, side)
+                # At the beginning of a sentence it has a capital, as what it replaces.
+                if text[start].isupper() and replacement[0].islower():
+                    replacement = replacement[0].upper() + replacement[1:]
+                replacements.append((start, end, replacement))
+            elif random.random() < _COMMONEST_FORM:
+                told = _LETTERS.sub(lambda word, side=side: side.forms.commonest_form(word[0]), told)
+            terms.append(_PlannedTerm(tokens, told))
+
+        if not replacements:
+            return _Plan(terms)
+        for start, end, told in sorted(replacements, reverse=True):
+            text = text[:start] + told + text[end:]
+        return _Plan(terms, text)
+
+    def _replace_words(self, text: str, random: Random, side: _Side) -> tuple[str, str]:
+        """Return other words in the place of each word of a translation, and the same as a glossary may have them.
+
+        Some the text has nowhere: they are the beginning of one word and the end of another, half of them with a
+        capital, like names. The others end as what they replace does, so that they may be the form that belongs there.
+        """
+        there, told = [], []
+        for part in _LETTERS.split(text):
+            if not _LETTERS.fullmatch(part):
+                there.append(part)
+                told.append(part)
+            elif random.random() < _FOREIGN:
+                first, second = random.choice(side.words), random.choice(side.words)
+                word = first[: random.randint(1, max(1, len(first) - 1))] + second[random.randrange(len(second)) :]
+                word = word.capitalize() if random.random() < 0.5 else word
+                there.append(word)
+                told.append(word)
+            else:
+                word = random.choice(side.by_ending.get(part[-_ENDING:].lower(), side.words))
+                there.append(word)
+                told.append(side.forms.commonest_form(word) if random.random() < _COMMONEST_FORM else word)
+        return "".join(there), "".join(told)
+
+    def _encode(self, texts: Sequence[str], side: int) -> list[list[int]]:
+        """Return the token ids of texts of one side, without what stands around a sentence."""
+        encode = self.tokenizer.encode_target if side else self.tokenizer.encode_source_text
+        return [strip_eos(ids) for ids in encode(texts)]
