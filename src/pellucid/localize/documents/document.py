@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pellucid.localize.documents.chapters import Chapter, divide_chapters
 from pellucid.localize.documents.reading import DocumentReading, DocumentTooLarge
-from pellucid.localize.documents.slots import MOST_TAGS, Parts, Review, fill_slots, list_slots
+from pellucid.localize.documents.slots import (
+    MOST_TAGS,
+    Parts,
+    Review,
+    TextSlot,
+    fill_slots,
+    list_slots,
+)
 
 
 class Document:
