@@ -209,8 +209,9 @@ def _files_of_imported(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, list
         raise ValueError(f"{path} does not hold the files of a model")
     if not all(isinstance(content, dict) for content in files.values()):
         raise ValueError(f"{path} does not hold the files of a model")
-    has_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    if not has_names or str(dtype) not in DTYPES:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{path} does not say how the weights were stored")
+    if str(dtype) not in DTYPES:
         raise ValueError(f"{path} does not say how the weights were stored")
 
     # The file may have been edited or copied from another model, so it is checked like an import.

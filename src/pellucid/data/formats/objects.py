@@ -210,8 +210,9 @@ def _find_languages(table: dict[str, Any]) -> tuple[str, str] | None:
     """Return the languages that an object names for itself, or None."""
     for keys in _LANGUAGE_KEYS:
         source, target = map(table.get, keys)
-        are_texts = isinstance(source, str) and isinstance(target, str)
-        if are_texts and is_language_code(source) and is_language_code(target):
+        if not isinstance(source, str) or not isinstance(target, str):
+            continue
+        if is_language_code(source) and is_language_code(target):
             return source, target
     return None
 

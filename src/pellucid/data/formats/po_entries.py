@@ -64,6 +64,15 @@ class PoEntry:
         """Where the first word of the entry stands."""
         return min(text.start for text in (self.context, self.message) if text)
 
+    def ends_before(self, word: str) -> bool:
+        """Return whether this keyword begins the next entry.
+
+        A context begins one, and so does a message, unless its context did.
+        """
+        if not (self.message or self.context):
+            return False
+        return word == "msgctxt" or (word == "msgid" and self.message is not None)
+
 
 def parse_po_entries(path: str, text: str) -> Iterator[PoEntry]:
     """Yield the entries of a catalogue in their order.
@@ -107,10 +116,7 @@ def parse_po_entries(path: str, text: str) -> Iterator[PoEntry]:
         elif match["word"]:
             current = PoText(match.start(), position, position)
             word, form = match["word"], match["form"]
-            # A context begins an entry, and so does a message, unless its context did.
-            has_text = entry is not None and bool(entry.message or entry.context)
-            has_message = entry is not None and entry.message is not None
-            if has_text and (word == "msgctxt" or (word == "msgid" and has_message)):
+            if entry is not None and entry.ends_before(word):
                 yield _complete(entry, refuse)
                 entry = None
             entry = entry or PoEntry(line)

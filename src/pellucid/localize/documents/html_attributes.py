@@ -117,8 +117,8 @@ def split_tag(
                 places.append((attribute.start, attribute.end, [place]))
                 continue
         if (name, key) == ("iframe", "srcdoc") and attribute.quote:
-            parts = cut_frame(tag[attribute.start : attribute.end])
-            places.append((attribute.start, attribute.end, parts))
+            page = cut_frame(tag[attribute.start : attribute.end])
+            places.append((attribute.start, attribute.end, page))
         elif _is_readable(key, name, attributes):
             places.append((attribute.start, attribute.end, _make_value_slot(tag, attribute)))
 
