@@ -32,7 +32,7 @@ from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import EOS, PAD
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.demo import phrasebook
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import ModelConfig, Transformer

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, U
 from pellucid.config import SimpleRunOptions
 from pellucid.data.source_profile import load_source_profile
 from pellucid.decode.confidence import read_calibration
+from pellucid.decode.corpus_sources import require_context, translate_sources
 from pellucid.decode.request import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.scoring import Score
 from pellucid.decode.translation import NotTranslated, Translation
@@ -81,7 +82,7 @@ class Model:
     """The call of `load` that made it, by which it can be loaded again; None for one that was put together by hand."""
 
     def __repr__(self) -> str:
-        sizes, pieces = self.translator.models_or_bundles[0].config, len(self.translator.tokenizer.target_names)
+        sizes, pieces = self.bundle.config, len(self.translator.tokenizer.target_names)
         lines = [
             f"<pellucid.Model {self.directory}",
             f"{sizes.encoder_layers} + {sizes.decoder_layers} layers, d_model {sizes.d_model}, {pieces:,} pieces",
@@ -229,7 +230,7 @@ class Model:
         if block < 1:
             raise ValueError(f"block is {block}, it must be 1 or more")
         if document:
-            self.translator.require_context("document (--document)")
+            require_context(self.translator, "document (--document)")
         return _warn_of_failures(
             self.translator.translate_stream(
                 _check_texts(lines),
@@ -396,7 +397,7 @@ class Model:
             chosen = [i for i, line in enumerate(lines) if line.language == language]
             translator = self.translator if language is None else self.translator.into(language)
             sources = [lines[i].source for i in chosen]
-            found |= zip(chosen, translator.translate_sources(sources, config), strict=True)
+            found |= zip(chosen, translate_sources(translator, sources, config), strict=True)
         texts, scores = [found[i].text for i in range(len(lines))], [found[i].score for i in range(len(lines))]
         return compare_reference(lines, texts, scores, TOLERANCE if tolerance is None else tolerance)
 
@@ -491,19 +492,22 @@ def load(
         engine = "torch"
     if engine == "torch" or others or half:
         bundles, models = _load_torch_models([directory, *others], half, device)
-        first, *_ = bundles
-        translator = Translator(
-            models[0], first.tokenizer, *models[1:], trained=_longest_trained_source(first.manifest)
-        )
     else:
         # CTranslate2 translates: the weights stay bytes, and torch is not imported, until something asks for the model.
-        first, *_ = bundles = [load_bundle(directory, lazy=True)]
-        translator = Translator(first, first.tokenizer, trained=_longest_trained_source(first.manifest))
+        models = bundles = [load_bundle(directory, lazy=True)]
+
+    first = bundles[0]
+    languages = read_languages(first.manifest)
+    translator = Translator(
+        models[0],
+        first.tokenizer,
+        *models[1:],
+        trained=_longest_trained_source(first.manifest),
+        profile=load_source_profile(first.directory, first.manifest),
+        target_language=languages[1] if languages else None,
+    )
     if not others:  # an ensemble's probabilities are not the ones that were calibrated
         translator.calibration = read_calibration(first.directory, first.manifest)
-    translator.profile = load_source_profile(first.directory, first.manifest)
-    languages = read_languages(first.manifest)
-    translator.target_language = languages[1] if languages else None
     # All of an ensemble read the same source.
     translator.context = min(trained_context(bundle.manifest) for bundle in bundles)
     if all(bundle.manifest.get("terms") for bundle in bundles):

@@ -10,6 +10,7 @@ from pellucid.api import Model, load
 from pellucid.data.context import count_context, encode_with_context, join_context, split_context
 from pellucid.data.corpus import read_pairs
 from pellucid.data.tokenizer import BOS
+from pellucid.decode.corpus_sources import join_document
 from pellucid.decode.line_segments import LengthLimits
 from pellucid.interpret.studies.alignment_readings import default_links, encode_alignment_pairs
 from pellucid.interpret.studies.head_studies import study_patterns
@@ -78,7 +79,7 @@ def test_a_document_is_translated_with_the_sentence_before_each(block: int):
     for ids, translation in zip(sources, translations, strict=True):
         if translation.stop == "eos":
             target = [tokenizer.target_names.index(piece) for piece in translation.pieces]
-            with model.translator.inference():
+            with model.translator.models.inference():
                 [log_probs] = model.translator.torch.log_probs([ids], [target])
             assert translation.log_prob == approx_log_prob(sum(log_probs))
             assert translation.source_pieces == tokenizer.source_pieces(ids[count_context(ids) :])
@@ -149,18 +150,18 @@ def test_a_trained_model_says_that_it_takes_context_and_translates_its_reference
 def test_scores_links_and_studies_of_a_document_read_what_its_translation_read():
     model, lines = context_model(), [*SENTENCES[:2], "", SENTENCES[3]]
     translations = model.translate_document(lines, alignments=True)
-    sources, texts = model.translator.join_document(lines), [translation.text for translation in translations]
+    sources, texts = join_document(model.translator, lines), [translation.text for translation in translations]
     assert sources == ["The ball is blue.", "The ball is blue.\nYes.", "", "The dog drank the water."]
     tokenizer = model.translator.tokenizer
     targets = tokenizer.encode_target(texts)
     ids = encode_with_context(tokenizer, sources)
-    with model.translator.inference():
+    with model.translator.models.inference():
         expected = model.translator.torch.log_probs(ids, targets)
     assert [score.log_prob for score in model.score(lines, texts, document=True)] == approx_log_prob(
         [sum(row) for row in expected]
     )
     pairs = encode_alignment_pairs(tokenizer, sources, texts)
-    with model.translator.inference():
+    with model.translator.models.inference():
         links = list(default_links(model.bundle.model, pairs))
     assert [[*map(tuple, found)] for found in links] == [
         [*map(tuple, translation.alignment or [])] for translation in translations
@@ -178,6 +179,6 @@ def test_scores_links_and_studies_of_a_document_read_what_its_translation_read()
 
 def test_a_document_is_joined_only_where_both_sentences_fit():
     model = context_model(longest=20)
-    assert model.translator.join_document(["The dog drank the water.", "The ball is blue."])[1] == "The ball is blue."
+    assert join_document(model.translator, ["The dog drank the water.", "The ball is blue."])[1] == "The ball is blue."
     with pytest.raises(ValueError, match="trained on single sentences"):
         small_traced().score("Yes.", "Sí.", document=True)

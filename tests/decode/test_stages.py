@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 
 from pellucid.data.tokenizer import BOS
-from pellucid.decode.line_segments import NOT_FOUND, LengthLimits, Line, SearchResult, Segment
+from pellucid.decode.line_segments import NOT_FOUND, LengthLimits, Line, SearchResult, Segment, surround
 from pellucid.decode.request import Hypothesis, SearchBounds, SearchConfig
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.contexts import NO_CONTEXT, ReadContexts
 from pellucid.decode.stages.prefixes import BeginWithPrefixes
 from pellucid.decode.stages.repetition import NO_REPEAT_NGRAM, SearchRepetitionsAgain
 from pellucid.decode.stages.required_texts import RequireTexts
+from pellucid.decode.stages.selection import select_stages
 from pellucid.decode.stages.splitting import SENTENCE_BY_SENTENCE, SplitLines, list_segments, look_for_markup
 from pellucid.decode.stages.tags import RestoreTags
 from pellucid.decode.stages.term_placement import PlaceTerms
 from pellucid.decode.stages.word_links import LinkWords
-from pellucid.decode.translator import Translator, surround
+from pellucid.decode.translator import Translator
 from pellucid.localize.terminology import Terms
 from pellucid.localize.translation_memory import TranslationMemory
 from tests.decode.models import random_model, small_tokenizer
@@ -167,7 +168,7 @@ def test_words_are_linked_where_tags_need_it_and_tags_are_put_back():
     translator = Translator(random_model(3, *vocabularies), small_tokenizer())
     segments = cut(Line("The <b>ball</b> is blue.", 1), Line("Yes.", 2))
     link = LinkWords(lambda: translator.torch, small_tokenizer(), CONFIG)
-    with translator.inference():
+    with translator.models.inference():
         tagged, plain = surround(NotingSearch(), [RestoreTags(), link])(segments)
     assert tagged.links != []
     assert tagged.tagged[0].replace("<b>", "").replace("</b>", "") == "THE BALL IS BLUE."
@@ -213,7 +214,7 @@ def test_a_call_is_given_only_the_stages_that_it_asks_for():
 
     def names(text: str, config: SearchConfig = CONFIG, terms: Terms | None = None, **asked: Any) -> list[str]:
         line = look_for_markup(Line(text, 1, **asked), translator.reader, config, terms)
-        return [type(stage).__name__ for stage in translator.stages_for([line], config, terms)]
+        return [type(stage).__name__ for stage in select_stages(translator, [line], config, terms)]
 
     assert names("The ball is blue.") == ["SplitLines", "SearchRepetitionsAgain"]
     assert names("Yes.", replace(CONFIG, repetition="keep")) == ["SplitLines"]

@@ -10,6 +10,7 @@ from pellucid.data.text.protected import list_protected
 from pellucid.decode.line_segments import SearchResult, Segment
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import Hypothesis
+from pellucid.decode.segment_search import SearchSegments
 from pellucid.decode.source_reader import ReadText
 from pellucid.decode.stages.term_placement import SEARCHES_BEFORE_ALL, search_with_terms
 from pellucid.decode.terms.matches import TermSpan
@@ -177,13 +178,13 @@ def test_however_many_terms_a_line_has_it_takes_a_few_searches(monkeypatch, coun
         random_model(5, *vocabularies, max_positions=997, encoder_layers=1, decoder_layers=1), tokenizer
     )
     batches: list[list[Segment]] = []
-    search = Translator.search
+    search = SearchSegments.__call__
 
-    def record_segments(self, segments, config):
+    def record_segments(self, segments):
         batches.append(segments)
-        return search(self, segments, config)
+        return search(self, segments)
 
-    monkeypatch.setattr(Translator, "search", record_segments)
+    monkeypatch.setattr(SearchSegments, "__call__", record_segments)
     terms = Terms.from_pairs([("ball", "bola nueva")])
     [translation] = translator.translate(
         ["".join(line.format(n) for n in range(count))],

@@ -8,6 +8,7 @@ import torch
 
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.request import SearchConfig, batch_by_length
+from pellucid.decode.segment_search import SearchSegments
 from pellucid.decode.translation import Translation
 from pellucid.decode.translator import Translator
 from pellucid.localize.terminology import Terms
@@ -128,7 +129,7 @@ def test_a_stream_is_read_no_further_than_it_must_be(translator):
 def test_lines_the_model_cannot_take_are_named_before_anything_is_translated(translator, monkeypatch):
     long, refuse = "a b " * 97, dataclasses.replace(SHORT, too_long="refuse")
     with monkeypatch.context() as patch:
-        patch.setattr(Translator, "search", lambda *given: pytest.fail("nothing is searched for"))
+        patch.setattr(SearchSegments, "__call__", lambda *given: pytest.fail("nothing is searched for"))
         with pytest.raises(ValueError, match=r"takes 97 pieces a line, line 2 has \d+, line 3 has \d+; split"):
             translator.translate(["Yes.", long, long], refuse)
     with pytest.raises(ValueError, match="line 7 has"):
@@ -181,7 +182,7 @@ def test_scores_are_the_models_log_probabilities(translator):
                 translator.tokenizer.encode_source([source]),
                 translator.tokenizer.encode_target([target]),
             )
-            logits = translator.models[0](torch.tensor([source_ids]), torch.tensor([[BOS, *target_ids[:-1]]]))[0]
+            logits = translator.models.loaded[0](torch.tensor([source_ids]), torch.tensor([[BOS, *target_ids[:-1]]]))[0]
             expected = logits.log_softmax(1)[torch.arange(len(target_ids)), target_ids]
             assert score.per_piece == approx_log_prob(expected.tolist())
             assert score.log_prob == pytest.approx(sum(score.per_piece))

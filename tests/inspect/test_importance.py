@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.decode.translator import Translator, inference_only
+from pellucid.decode.torch_models import inference_only
+from pellucid.decode.translator import Translator
 from pellucid.interpret.studies import importance
 from pellucid.interpret.studies.importance import (
     Head,

@@ -49,7 +49,7 @@ def export_directory(model_directory, tmp_path):
 def test_auto_takes_what_is_fast_and_changes_no_text(model_directory, engine, precision, kind):
     loaded = load(model_directory, precision, engine)
     assert type(loaded.translator.engine) is kind
-    assert loaded.translator.threads == (1 if kind is CTranslate2Engine else None)
+    assert loaded.translator.models.threads == (1 if kind is CTranslate2Engine else None)
     assert len(loaded.translate(LINES, max_extra=5)) == len(LINES)
 
 
@@ -70,7 +70,7 @@ def test_auto_is_torch_where_ctranslate2_is_not_installed(model_directory, monke
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     loaded = load(model_directory, engine="auto")
     assert type(loaded.translator.engine) is TorchEngine
-    assert loaded.translator.threads is None, "it is not beside anything"
+    assert loaded.translator.models.threads is None, "it is not beside anything"
     for precision, engine in (("float32", "ctranslate2"), ("int8", "auto")):
         with pytest.raises(ValueError, match=r"pip install 'pellucid\[ctranslate2\]'"):
             load(model_directory, precision, engine)

@@ -170,7 +170,7 @@ def test_neighbours_in_a_batch_change_nothing_in_a_search_for_terms():
 
 def test_hypotheses_of_a_model_have_their_terms_as_words_and_the_log_probabilities_of_scoring_them():
     translator = terms_translator()
-    [model], tokenizer = translator.models, translator.tokenizer
+    [model], tokenizer = translator.models.loaded, translator.tokenizer
     model.double()
     number_of = {piece: number for number, piece in enumerate(tokenizer.target_names)}
     for translation, line in zip(

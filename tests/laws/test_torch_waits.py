@@ -91,5 +91,5 @@ def test_a_model_loaded_late_is_the_model_loaded_at_once(model_directory: Path):
     parameters = dict(waiting.bundle.model.named_parameters())
     for name, weight in loaded.bundle.model.named_parameters():
         assert torch.equal(parameters[name], weight)
-    assert waiting.bundle.model is waiting.translator.models[0]
+    assert waiting.bundle.model is waiting.translator.models.loaded[0]
     assert waiting.trace(LINES[0]).facts.text == loaded.trace(LINES[0]).facts.text

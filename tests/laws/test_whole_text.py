@@ -25,8 +25,9 @@ PLAIN_PROFILE = SourceProfile(
 
 def make_translator(profile: SourceProfile | None = None, context: int = 0) -> Translator:
     tokenizer = small_tokenizer()
-    translator = Translator(random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
-    translator.profile, translator.context = profile, context
+    model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
+    translator = Translator(model, tokenizer, profile=profile)
+    translator.context = context
     return translator
 
 
@@ -100,10 +101,11 @@ def test_a_model_that_learned_pairs_of_sentences_is_given_pairs():
 def test_a_sentence_that_is_left_out_is_searched_for_alone_and_otherwise_said():
     tokenizer = small_tokenizer()
     piece = next(i for i, name in enumerate(tokenizer.target_names) if name.strip("▁").isalpha() and name[0] == "▁")
-    endless = Translator(model_that_writes(piece, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
     # It writes one word again and again, so that two sentences of a source become one.
-    endless.profile = profile_sources([("The ball fell. It broke.", "x")])
-    assert endless.profile.sentences_together == 2
+    model = model_that_writes(piece, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
+    profile = profile_sources([("The ball fell. It broke.", "x")])
+    assert profile.sentences_together == 2
+    endless = Translator(model, tokenizer, profile=profile)
     [translation] = endless.translate(["The ball fell. It broke."], SearchConfig(method="greedy", max_extra=1))
     assert SENTENCE_BY_SENTENCE in translation.notes
     # The word has no end mark, so that one sentence runs into the other.

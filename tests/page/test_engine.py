@@ -358,9 +358,8 @@ def test_a_source_has_no_end_where_the_model_was_trained_without_it(tmp_path: Pa
 def test_lines_are_split_and_joined_as_in_python(translates_numbers: bool, tmp_path: Path):
     model = small_traced()
     model.translator.lengths = type(model.translator.lengths)(19, 40)
-    model.translator.profile = (
-        SourceProfile(sources=9, sentences=(9,), without_letters=9) if translates_numbers else None
-    )
+    profile = SourceProfile(sources=9, sentences=(9,), without_letters=9) if translates_numbers else None
+    model.translator.reader = replace(model.translator.reader, profile=profile)
     engine = EngineInNode(model, tmp_path)
     lines = [
         "The ball is blue.\tYes. 😀",
@@ -464,7 +463,7 @@ def test_lines_are_read_and_cut_as_a_profile_of_the_training_text_says(
     profile: SourceProfile | None, language: str, tmp_path: Path
 ):
     model = small_traced(ends=9.0)
-    model.translator.profile, model.translator.target_language = profile, language
+    model.translator.reader = replace(model.translator.reader, profile=profile, target_language=language)
     engine = EngineInNode(model, tmp_path)
     lines = [*READ_LINES, *odd_sentences(30, seed=len(language))]
     answers = iter(engine.ask_all([("translate", {"text": line, "beam": 1}) for line in lines]))
@@ -481,7 +480,7 @@ def test_lines_are_read_and_cut_as_a_profile_of_the_training_text_says(
 @pytest.mark.parametrize("profile", mark_others_slow({name: PROFILES[name] for name in ("pairs", "alone")}, "pairs"))
 def test_every_part_of_a_line_is_traced_as_in_python(profile: SourceProfile, tmp_path: Path):
     model = small_traced(ends=9.0)
-    model.translator.profile = profile
+    model.translator.reader = replace(model.translator.reader, profile=profile)
     engine = EngineInNode(model, tmp_path)
     edits = [{"kind": "prefix", "text": "La"}]
     asked: list[dict[str, Any]] = []

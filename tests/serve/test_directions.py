@@ -94,7 +94,7 @@ def test_ten_directions_are_loaded_and_let_go_in_turn(tmp_path, loads):
     directions = Directions([Direction(EN_ES, small_tokenizer(), lambda: first), *others], first, most=3)
     alive = []
     for direction in [*others, *others]:
-        alive.append(weakref.ref(directions.model(direction).translator.models_or_bundles[0]))
+        alive.append(weakref.ref(directions.model(direction).translator.models.models_or_bundles[0]))
         assert directions.loaded <= 3
         assert directions.first_model is first
     gc.collect()

@@ -335,11 +335,8 @@ def test_a_model_gets_no_text_without_a_letter_unless_it_translates_numbers(tran
     assert [t.text for t in kept[:2]] == lines[:2]
     assert [t.stop for t in kept[:2]] == ["empty", "empty"]
     assert kept[2].text.endswith("\t12")
-    translator.profile = SourceProfile(sources=9, sentences=(9,), without_letters=9)
-    try:
-        given_to_model = translator.translate(lines, FAST)
-    finally:
-        translator.profile = None
+    [model], profile = translator.models.loaded, SourceProfile(sources=9, sentences=(9,), without_letters=9)
+    given_to_model = Translator(model, translator.tokenizer, profile=profile).translate(lines, FAST)
     assert all(t.source_pieces for t in given_to_model)
     assert given_to_model[0].stop != "empty"
 

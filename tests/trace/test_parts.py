@@ -1,6 +1,7 @@
 """A line that is translated in several parts is traced in one of them, and its parts are listed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -19,9 +20,10 @@ PARTS = ["The ball is blue.", "Where is the house?", "Yes."]
 def joined_model() -> Model:
     """A model whose sources held two sentences as often as one, and no capitals, quotes or numbers."""
     model = small_traced()
-    model.translator.profile = SourceProfile(
+    profile = SourceProfile(
         sources=10, sentences=(5, 5), continuations={"it": 5}, words=("the", "ball", "is", "blue", "it", "new")
     )
+    model.translator.reader = replace(model.translator.reader, profile=profile)
     return model
 
 

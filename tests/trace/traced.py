@@ -44,10 +44,9 @@ def small_traced(seed: int = 1, *, double: bool = False, ends: float = 6.0, **op
 def make_model(model: Transformer) -> Model:
     """Return the model as `pellucid.load` would."""
     bundle = Bundle(model, small_tokenizer(), {}, Path("runs/small/best"))
-    translator = Translator(model, bundle.tokenizer)
     # "?" is the shortest sentence, and has no letter.
-    translator.profile = SourceProfile(sources=9, sentences=(9,), without_letters=9)
-    return Model(bundle, translator)
+    profile = SourceProfile(sources=9, sentences=(9,), without_letters=9)
+    return Model(bundle, Translator(model, bundle.tokenizer, profile=profile))
 
 
 @cache

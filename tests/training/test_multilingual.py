@@ -14,6 +14,7 @@ from pellucid.data.text.markup import TaggedText
 from pellucid.data.tokenizer import BOS, Tokenizer
 from pellucid.decode.line_segments import Segment
 from pellucid.decode.request import SearchConfig, SearchRequest
+from pellucid.decode.segment_search import SearchSegments
 from pellucid.decode.source_reader import ReadText
 from pellucid.training.config import make_run
 from pellucid.training.data import read_data
@@ -55,10 +56,12 @@ def test_a_batch_of_several_directions_is_each_direction_alone(method: Any):
     mixed = [ids for pair in zip(sources, sources[len(sources) // 2 :], strict=False) for ids in pair]
     requests = [SearchRequest(ids, number) for number, ids in enumerate(mixed, start=1)]
     segments = [Segment(TaggedText(""), ReadText(""), request) for request in requests]
-    with model.translator.inference():
-        together = model.translator.search(segments, config)
+    translator = model.translator
+    search = SearchSegments(translator.engine, translator.tokenizer, translator.models, config)
+    with translator.models.inference():
+        together = search(segments)
         for segment, result in zip(segments, together, strict=True):
-            [alone] = model.translator.search([segment], config)
+            [alone] = search([segment])
             assert [one.tokens for one in result.hypotheses] == [one.tokens for one in alone.hypotheses]
             assert result.hypotheses[0].log_prob == approx_log_prob(alone.hypotheses[0].log_prob)
 

@@ -209,7 +209,7 @@ def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
             model.bundle.tokenizer,
             trained=model.translator.lengths.longest_trained,
             profile=model.translator.profile,
-            target_language=model.translator.target_language,
+            target_language=model.translator.reader.target_language,
         )
         texts.append([line.text for line in translator.translate(dev[0], SearchConfig(beam=_GATE_BEAM))])
 

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.api import Model
+    from pellucid.training.config import RunConfig
     from pellucid.workflows.improvement import Changes
 
 IMPROVE_EXAMPLES = """\
@@ -89,7 +90,6 @@ def run_improve(
             require_file(path)
 
     from pellucid.api import load
-    from pellucid.cli.train import train_unless_finished
     from pellucid.data.formats.units import Sides
     from pellucid.store.manifest_checks import read_languages
     from pellucid.training.defaults import run_settings
@@ -110,11 +110,11 @@ def run_improve(
     if directory.exists() and any(directory.iterdir()) and not is_interrupted:
         raise ValueError(f"{out} is not empty; choose another --out")
 
+    # What is to be learned, and what the model knows already.
     old = load(model)
     _ = old.bundle.tokenizer.beginning  # raises ValueError for a model that must be told what language to write
-    everything, notes = read_corrections(
-        corrections, Sides(source_language, target_language), _SEED, read_languages(old.manifest)
-    )
+    sides, languages = Sides(source_language, target_language), read_languages(old.manifest)
+    everything, notes = read_corrections(corrections, sides, _SEED, languages)
     chosen = leave_out(everything, without or (), corrections)
     taught = [correction for correction in chosen if not correction.held_out]
     if not taught:
@@ -129,14 +129,16 @@ def run_improve(
     else:
         runs = [run_settings(None, change or (), start=model, source=source, target=target)[0]]
 
+    # How the model translates before.
     dev = dev_pairs_of(runs[0])
     listed = [] if keep is None else [line for line in read_sentences(keep) if line.strip()]
     sources = list(dict.fromkeys([correction.source for correction in chosen] + dev.sources + listed))
     before = _translate(old, sources)
+
+    # The text of the run.
     near = find_near_pairs(old.bundle, taught, before)
     if not any(near):
         notes.append(f"no training pairs like the corrections are mixed in; `pellucid remember {model}` stores them")
-
     data = write_mixture(
         directory / "data",
         [(correction.source, correction.right) for correction in taught],
@@ -146,34 +148,7 @@ def run_improve(
         dev,
     )
 
-    # With the optimiser and the dropout that made the model, a run disturbs it least.
-    overrides = [
-        *_QUICK,
-        f"train.evaluate_every={steps}",
-        f"data.max_pieces={runs[0].data.max_pieces}",
-    ]
-    overrides += [f"optim.kind={runs[0].optim.kind}", f"model.dropout={runs[0].model.dropout}"]
-    # What it learned of terms and memories would be forgotten without.
-    overrides += [f"data.terms={runs[0].data.terms}", f"data.memory={runs[0].data.memory}"]
-    settings, reasons = run_settings(
-        None,
-        [*overrides, *(change or ())],
-        source=data["corpus"][0].pairs,
-        start=model,
-        steps=steps,
-    )
-
-    # What was corrected is learned, even if a sentence of dev was.
-    settings = replace(settings, data=replace(settings.data, **data, allow_overlap=True))
-    try:
-        say_notes(notes)
-        train_unless_finished(settings, directory, reasons)
-    except typer.Exit:
-        typer.echo(
-            f"{directory / 'best'} is not judged yet: to go on, give the same command again",
-            err=True,
-        )
-        raise
+    _train(model, runs[0], data, directory, steps, change or (), notes)
 
     unchanged = Changes(chosen, before, before, dev.sources, dev.targets, listed, old.lowercase)
     candidate, changes = _choose_weights(old.directory, directory, unchanged, sources)
@@ -190,6 +165,47 @@ def run_improve(
         places[correction.number] = [place for place, *_ in pairs]
     _save(candidate, directory / "best", changes, places, sorted(without or ()))
     write_lines([str(directory / "best")])
+
+
+def _train(
+    model: str,
+    old_run: "RunConfig",
+    data: Mapping[str, Any],
+    directory: Path,
+    steps: int,
+    change: Sequence[str],
+    notes: Sequence[str],
+) -> None:
+    """Train on from a model on the mixture of `data`, in `directory`; a run that is over is left."""
+    from pellucid.cli.train import train_unless_finished
+    from pellucid.training.defaults import run_settings
+
+    # With the optimiser and the dropout that made the model, a run disturbs it least.
+    overrides = [
+        *_QUICK,
+        f"train.evaluate_every={steps}",
+        f"data.max_pieces={old_run.data.max_pieces}",
+        f"optim.kind={old_run.optim.kind}",
+        f"model.dropout={old_run.model.dropout}",
+        # What it learned of terms and memories would be forgotten without.
+        f"data.terms={old_run.data.terms}",
+        f"data.memory={old_run.data.memory}",
+        *change,
+    ]
+    pairs = data["corpus"][0].pairs
+    settings, reasons = run_settings(None, overrides, source=pairs, start=model, steps=steps)
+
+    # What was corrected is learned, even if a sentence of dev was.
+    settings = replace(settings, data=replace(settings.data, **data, allow_overlap=True))
+    try:
+        say_notes(notes)
+        train_unless_finished(settings, directory, reasons)
+    except typer.Exit:
+        typer.echo(
+            f"{directory / 'best'} is not judged yet: to go on, give the same command again",
+            err=True,
+        )
+        raise
 
 
 def _save(

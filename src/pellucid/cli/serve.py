@@ -4,12 +4,12 @@ import atexit
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -27,6 +27,8 @@ from pellucid.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from pellucid.api import Model
     from pellucid.serve.directions import Direction
 
@@ -128,14 +130,12 @@ def run_serve(
 
     tell = _begin_log(log_format)
     limits = build_settings(Limits, apply_overrides({}, change or (), "characters=2000"), "--set")
-    # Mistakes in the options are reported before the model is loaded.
-    named = [_split_languages(model) for model in models]
-    of_one = {"--terms": terms, "--memory": memory, "--exported": exported}
-    if len(models) > 1 and any(of_one.values()):
-        raise ValueError(f"{' and '.join(name for name, value in of_one.items() if value)}: only for one model")
 
-    (first_languages, model), *other_models = named
-    source, target = first_languages or (None, None)
+    # Mistakes in the options are reported before the model is loaded.
+    (named, model), *other_models = [_split_languages(text) for text in models]
+    if other_models:
+        _refuse_options_of_one({"--terms": terms, "--memory": memory, "--exported": exported})
+    source, target = named or (None, None)
     Languages.from_manifest({}, source, target)
     if terms is not None:
         require_file(terms)
@@ -150,15 +150,24 @@ def run_serve(
         load_first = partial(load, model, precision, engine, exported=exported)
         loaded = load_first()
         others: list[Direction] = []
-        for languages, directory in other_models:
+        for named, directory in other_models:
             load_other = partial(load, directory, precision, engine)
-            others += _make_directions(directory, languages, load_other)
+            others += _make_directions(directory, named, load_other)
+
         languages = Languages.from_manifest(loaded.manifest, source, target)
         if loaded.is_multilingual and (memory or terms) and not languages.are_named:
-            raise ValueError(f"--memory and --terms: only for one direction of {model}; choose it: en:es={model}")
-        terminology = None if terms is None else Terms.read(terms, *(languages.codes or ()))
-        remembered = TranslationMemory.read(memory, *(languages.codes or ())) if memory is not None else None
+            advice = f"only for one direction of {model}; choose it: en:es={model}"
+            raise ValueError(f"--memory and --terms: {advice}")
+        codes = languages.codes or ()
+        terminology = None if terms is None else Terms.read(terms, *codes)
+        remembered = None if memory is None else TranslationMemory.read(memory, *codes)
+
+        # The text may be private: other machines are shown nothing of it.
         is_local = _is_loopback(host)
+        training_text = None
+        if is_local:
+            training_text = TrainingText.find_beside(loaded.directory, loaded.manifest)
+
         app = create_app(
             loaded,
             limits,
@@ -172,13 +181,11 @@ def run_serve(
             translation_memory=remembered,
             corrections=kept_corrections,
             request_log=log_request if log_format == "json" else None,
-            # The text may be private: other machines are shown nothing of it.
-            training_text=TrainingText.find_beside(loaded.directory, loaded.manifest) if is_local else None,
+            training_text=training_text,
         )
-        # The port is asked of the socket: with --port 0 the
-        # system chose it. IPv6 addresses stand in brackets.
-        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
-        served = f"{model} {f'and {len(other_models)} more models are' if other_models else 'is'} served at {address}"
+        address = _address_of(host, listening)
+        are = f"and {len(other_models)} more models are" if other_models else "is"
+        served = f"{model} {are} served at {address}"
         are_named = languages.are_named or loaded.is_multilingual
         for note in _serving_notes(served, is_local, bool(keys), are_named, exported):
             tell(note)
@@ -192,13 +199,7 @@ def run_serve(
         tell("work that did not end in time was left")
     tell("stopped")
     if app.state.service.stops_at is not None:
-        # At once: Python's own end takes torch apart, which took 15 seconds on a busy machine, and
-        # aborts the process (exit code 134) while a thread is inside of torch or CTranslate2. What
-        # else is to be done at the end is done.
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        _end_process()
 
 
 def _require_packages() -> None:
@@ -207,6 +208,13 @@ def _require_packages() -> None:
     if missing:
         are = "is" if len(missing) == 1 else "are"
         raise ValueError(f"{' and '.join(missing)} {are} not installed; run: pip install 'pellucid[serve]'")
+
+
+def _refuse_options_of_one(options: Mapping[str, str | None]) -> None:
+    """Raise ValueError if an option is used that says something about one model."""
+    used = [name for name, value in options.items() if value]
+    if used:
+        raise ValueError(f"{' and '.join(used)}: only for one model")
 
 
 def _begin_log(log_format: str) -> "Callable[[str], object]":
@@ -278,6 +286,12 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _address_of(host: str, listening: "socket") -> str:
+    """Return the address of the page. The socket knows the port: with --port 0 the system chose it."""
+    name = f"[{host}]" if ":" in host else host  # IPv6 stands in brackets
+    return f"http://{name}:{listening.getsockname()[1]}/"
+
+
 def _serving_notes(
     served: str, is_local: bool, has_keys: bool, are_languages_named: bool, exported: str | None
 ) -> list[str]:
@@ -306,3 +320,15 @@ def _serving_notes(
         )
 
     return notes
+
+
+def _end_process() -> NoReturn:
+    """End the process at once, with what else is to be done at its end.
+
+    Python's own end takes torch apart, which took 15 seconds on a busy machine, and aborts the
+    process (exit code 134) while a thread is inside of torch or CTranslate2.
+    """
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
@@ -35,33 +35,40 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Return the best `n_best` (at most `width`) hypotheses of each sentence, of at most `limits` tokens with EOS.
 
-    A step extends each of the W live hypotheses by every token and looks at the 2W likeliest results. An EOS among
-    the first W finishes a hypothesis; the first W that do not end live on. A sentence is over when W hypotheses have
-    finished, or earlier when `n_best` have and no live one can overtake them. At the limit the live ones are returned
-    with stop = "length", ranked behind those that ended. Equal candidates: the earlier hypothesis goes first, then its
-    likelier token, then the lower id. A width of 1 is greedy search; one as large as the number of candidates at any
-    step misses nothing (tests/laws/test_search.py). `Hypothesis.margin` says how near another choice ever came.
+    A step extends each of the W live hypotheses by every token and looks at the 2W likeliest
+    results. An EOS among the first W finishes a hypothesis; the first W that do not end live on. A
+    sentence is over when W hypotheses have finished, or earlier when `n_best` have and no live one
+    can overtake them. At the limit the live ones are returned with stop = "length", ranked behind
+    those that ended. Equal candidates: the earlier hypothesis goes first, then its likelier token,
+    then the lower id. A width of 1 is greedy search; one as large as the number of candidates at
+    any step misses nothing (tests/laws/test_search.py). `Hypothesis.margin` says how near another
+    choice ever came.
     """
     assert 1 <= n_best <= width and length_penalty >= 0.0
-    sentences = torch.arange(len(limits), device=limits.device)
-    totals = torch.zeros(len(limits), 1, device=limits.device)  # a sentence begins with one hypothesis, an empty one
-    best_scores = torch.full((len(limits), width), -torch.inf, device=limits.device)
-    tokens = sentences.new_empty(len(limits), 1, 0)
-    token_log_probs = totals.new_empty(len(limits), 1, 0)
-    margins = torch.full_like(totals[:, 0], torch.inf)
-    last_tokens = torch.full_like(sentences, BOS)
+    # What is known of the sentences that go on; each begins with one hypothesis, an empty one.
+    sentences, remaining = torch.arange(len(limits), device=limits.device), limits  # (B)
+    totals = torch.zeros(len(limits), 1, device=limits.device)  # log-probabilities (B W)
+    tokens = sentences.new_empty(len(limits), 1, 0)  # (B W T)
+    token_log_probs = totals.new_empty(len(limits), 1, 0)  # (B W T)
+    last_tokens = torch.full_like(sentences, BOS)  # (R)
+    best_scores = totals.new_full((len(limits), width), -torch.inf)  # of finished ones (B W)
+    margins = torch.full_like(totals[:, 0], torch.inf)  # (B)
     finished = FinishedHypotheses(length_penalty, len(limits))
-    remaining = limits
+
     while len(sentences):
+        # Extend. At most W of the 2 W likeliest continuations end, one a hypothesis, so W are left
+        # to live on; one more shows the margin. From here to the cut, totals are (B 2W+1).
         rows_per_sentence = totals.shape[1]
         sentence_of_row = sentences.repeat_interleave(rows_per_sentence)
-        log_probs = apply_rules(step(last_tokens, state), rules, tokens.flatten(0, 1), sentence_of_row)
-        # At most W of the 2 W likeliest end, one a hypothesis, so W are left to live on; one more shows the margin.
+        logits = step(last_tokens, state)
+        log_probs = apply_rules(logits, rules, tokens.flatten(0, 1), sentence_of_row)
         totals, parents, new_tokens, gains = best_continuations(log_probs, totals, 2 * width + 1)
-        tokens = torch.cat([_gather_along(tokens, parents), new_tokens[:, :, None]], dim=2)
-        token_log_probs = torch.cat([_gather_along(token_log_probs, parents), gains[:, :, None]], dim=2)
+        written, gained = _gather_along(tokens, parents), _gather_along(token_log_probs, parents)
+        tokens = torch.cat([written, new_tokens[:, :, None]], dim=2)
+        token_log_probs = torch.cat([gained, gains[:, :, None]], dim=2)
         length = tokens.shape[2]
 
+        # Finish those that end among the first W.
         ends = new_tokens == EOS
         ended = ends & (totals != -torch.inf)
         ended[:, width:] = False
@@ -69,37 +76,37 @@ def beam_search(
         scores = torch.where(ended, totals / length_divisor(length, length_penalty), -torch.inf)
         best_scores = torch.cat([best_scores, scores], dim=1).topk(width).values
 
-        # How near another candidate came to be among the first W, where that decides whether one finishes.
-        rank_margin = torch.where(
-            ends[:, width - 1] | ends[:, width], totals[:, width - 1] - totals[:, width], torch.inf
-        )
-        # Stable, so those that do not end come first and stay in order of their totals.
+        # Cut. The sort is stable: those that do not end come first, and stay in their order.
         live_first = ends.to(torch.uint8).argsort(dim=1, stable=True)
-        first_dropped = _gather_along(totals, live_first[:, width : width + 1])[:, 0]
+        live = live_first[:, :width]
         if observe is not None:
-            kept = torch.zeros_like(ends).scatter(1, live_first[:, :width], True) & (totals != -torch.inf)
+            kept = torch.zeros_like(ends).scatter(1, live, True) & (totals != -torch.inf)
             observe(SearchStep(sentences, parents, new_tokens, gains, totals, kept, ended))
+        near_misses = _measure_near_misses(totals, ends, live_first, width)
         totals, parents, tokens, token_log_probs = (
-            _gather_along(x, live_first[:, :width]) for x in (totals, parents, tokens, token_log_probs)
+            _gather_along(x, live) for x in (totals, parents, tokens, token_log_probs)
         )
-        # A live hypothesis can score no better: its log-probability only falls, its divisor is at most the limit's.
+
+        # End sentences. A live hypothesis can score no better than this: its log-probability only
+        # falls, and its divisor is at most the limit's.
         best_possible = totals[:, 0] / length_divisor(remaining, length_penalty)
+        worst_wanted = best_scores[:, n_best - 1]
         at_limit = remaining <= length
-        over = at_limit | (best_scores[:, -1] != -torch.inf) | (best_scores[:, n_best - 1] >= best_possible)
+        over = at_limit | (best_scores[:, -1] != -torch.inf) | (worst_wanted >= best_possible)
         cut = at_limit[:, None] & (totals != -torch.inf)
         finished.add(sentences[cut.nonzero()[:, 0]], tokens[cut], token_log_probs[cut], "length")
-
-        margins = _smallest_margin(
-            margins, rank_margin, totals[:, -1] - first_dropped, (best_scores[:, n_best - 1] - best_possible).abs()
-        )
+        margins = _smallest_margin(margins, *near_misses, (worst_wanted - best_possible).abs())
         finished.close(sentences[over], margins[over])
+
+        # Go on with the others. Parents count within a sentence; the state knows rows of the whole
+        # batch, as they were before this step.
         active = (~over).nonzero()[:, 0]
-        # Parents count within a sentence; the state knows rows of the whole batch, as they were before this step.
-        rows = (torch.arange(len(sentences), device=limits.device)[:, None] * rows_per_sentence + parents)[active]
+        places = torch.arange(len(sentences), device=limits.device)
+        rows = (places[:, None] * rows_per_sentence + parents)[active]
         state.select(rows.flatten(), active)
-        sentences, remaining, totals, best_scores, tokens, token_log_probs, margins = (
-            x[active] for x in (sentences, remaining, totals, best_scores, tokens, token_log_probs, margins)
-        )
+        sentences, remaining, margins = sentences[active], remaining[active], margins[active]
+        totals, best_scores = totals[active], best_scores[active]
+        tokens, token_log_probs = tokens[active], token_log_probs[active]
         last_tokens = tokens[:, :, -1].flatten()
     return finished.best_lists(n_best)
 
@@ -111,26 +118,41 @@ def best_continuations(
 
     Where a small vocabulary has fewer, impossible ones fill the rest.
     """
-    # No sentence can take more than `count` from one hypothesis, so each hypothesis offers that many.
-    gains, tokens = (x.view(*totals.shape, -1) for x in stable_topk(log_probs, min(count, log_probs.shape[1])))
+    # No sentence can take more than `count` from one hypothesis, so each offers that many.
+    gains, tokens = stable_topk(log_probs, min(count, log_probs.shape[1]))
+    gains, tokens = gains.view(*totals.shape, -1), tokens.view(*totals.shape, -1)  # (B W N)
     offers = totals[:, :, None] + gains
+
     # Stable, so of equal candidates the earlier hypothesis goes first.
     order = offers.flatten(1).argsort(dim=1, descending=True, stable=True)[:, :count]
-    best = _gather_along(offers.flatten(1), order), order // offers.shape[2], _gather_along(tokens.flatten(1), order)
     missing = (0, count - order.shape[1])
-    best_totals, parents, tokens, gains = *best, _gather_along(gains.flatten(1), order)
     return (
-        F.pad(best_totals, missing, value=-torch.inf),
-        F.pad(parents, missing),
-        F.pad(tokens, missing),
-        F.pad(gains, missing),
+        F.pad(_gather_along(offers.flatten(1), order), missing, value=-torch.inf),
+        F.pad(order // offers.shape[2], missing),
+        F.pad(_gather_along(tokens.flatten(1), order), missing),
+        F.pad(_gather_along(gains.flatten(1), order), missing),
     )
+
+
+def _measure_near_misses(
+    totals: Float[Tensor, "B N"],
+    ends: Bool[Tensor, "B N"],
+    live_first: Int[Tensor, "B N"],
+    width: int,
+) -> tuple[Float[Tensor, " B"], Float[Tensor, " B"]]:
+    """Return how near another candidate came to be among the first W, and to be the last that lives on."""
+    # Which candidates are the first W matters where that decides whether one finishes.
+    decides = ends[:, width - 1] | ends[:, width]
+    by_rank = torch.where(decides, totals[:, width - 1] - totals[:, width], torch.inf)
+    last_kept_and_first_dropped = _gather_along(totals, live_first[:, width - 1 : width + 1])
+    return by_rank, last_kept_and_first_dropped[:, 0] - last_kept_and_first_dropped[:, 1]
 
 
 def _smallest_margin(*margins: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
     """Return the smallest margin of each sentence; a difference between two impossible candidates does not count."""
     # inf - inf is NaN, and as a minimum NaN would win.
-    return torch.stack([margin.nan_to_num(torch.inf, posinf=torch.inf) for margin in margins]).amin(dim=0)
+    finite_or_inf = [margin.nan_to_num(torch.inf, posinf=torch.inf) for margin in margins]
+    return torch.stack(finite_or_inf).amin(dim=0)
 
 
 def _gather_along(x: Tensor, indices: Int[Tensor, "B N"]) -> Tensor:

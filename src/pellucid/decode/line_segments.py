@@ -1,8 +1,9 @@
 """The onion of a translation: lines, their segments, what a search finds for them, and the stages around a search."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pellucid.data.text.markup import TaggedText
 from pellucid.decode.request import Hypothesis, Links, SearchRequest
@@ -83,10 +84,6 @@ class SearchResult:
 # damaged.
 NOT_FOUND = "no translation was found that has its terms and begins with its prefix"
 
-# What is said of a segment whose terms or prefix left no translation; elsewhere the weights may be
-# damaged.
-NOT_FOUND = "no translation was found that has its terms and begins with its prefix"
-
 Search = Callable[[list[Segment]], list[SearchResult]]
 LineSearch = Callable[[list[Line]], list[Translation]]
 
@@ -113,3 +110,16 @@ class LineStageMaker(Protocol):
     def make_stage(self) -> LineStage:
         """Return the stage of one call of `Translator.translate`."""
         ...
+
+
+def surround(search: Callable[..., Any], stages: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a search with stages around it, the outermost first.
+
+    >>> def search_twice(segments, search):
+    ...     return search([*segments, *segments])
+    >>> surround(len, [search_twice, search_twice])("abc")
+    12
+    """
+    for stage in reversed(stages):
+        search = partial(stage, search=search)
+    return search

@@ -6,6 +6,7 @@ from math import fsum, isfinite
 from typing import TYPE_CHECKING
 
 from pellucid.data.context import encode_with_context
+from pellucid.decode.corpus_sources import join_document
 from pellucid.decode.request import map_in_batches, refuse_long_lines, require_finite
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def score_pairs(
 
     tokenizer = translator.tokenizer
     if document:
-        source_ids = encode_with_context(tokenizer, translator.join_document(sources))
+        source_ids = encode_with_context(tokenizer, join_document(translator, sources))
     else:
         source_ids = tokenizer.encode_source(sources)
 
@@ -49,14 +50,14 @@ def score_pairs(
     pairs = list(zip(source_ids, target_ids, strict=True))
     lengths = [max(len(source), len(target)) for source, target in pairs]
     scores = []
-    with translator.inference():
+    with translator.models.inference():
         engine = translator.torch
         per_piece = map_in_batches(engine.log_probs, pairs, lengths, batch or engine.batch_size)
         for number, (ids, log_probs) in enumerate(zip(target_ids, per_piece, strict=True), 1):
             log_prob = fsum(log_probs)
             # Damaged weights are the likeliest reason, and the message that helps.
             if not isfinite(log_prob):
-                translator.refuse_damaged()
+                translator.models.refuse_damaged()
             require_finite(log_prob, f"line {number}")
             scores.append(Score(log_prob, tokenizer.target_pieces(ids), log_probs))
     return scores

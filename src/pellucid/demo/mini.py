@@ -3,13 +3,15 @@
     python mini.py train train.en train.es --out mini.safetensors
     echo "The ball is blue." | python mini.py translate mini.safetensors
 
-Line n of one file translates line n of the other. PyTorch is all that is needed; it runs on the CPU, and is written to
-be read, not to be fast. Numbers such as (3.2.1) are sections of the paper, https://arxiv.org/abs/1706.03762. Letters in
-comments are shapes: B sentences, S source and T target positions, Q and K positions of queries and keys, D d_model,
-H heads, E = D / H, V vocabulary, W width of a beam.
+Line n of one file translates line n of the other. PyTorch is all that is needed; it runs on the
+CPU, and is written to be read, not to be fast. Numbers such as (3.2.1) are sections of the paper,
+https://arxiv.org/abs/1706.03762. Letters in comments are shapes: B sentences, S source and T target
+positions, Q and K positions of queries and keys, D d_model, H heads, E = D / H, V vocabulary, W
+width of a beam.
 
-`translate` also takes a model directory of Pellucid, and computes the same logits, if the model is of the plain kind:
-sines for positions, relu, LayerNorm before or after each sublayer, and a tokenizer of the kind "bpe".
+`translate` also takes a model directory of Pellucid, and computes the same logits, if the model is
+of the plain kind: sines for positions, relu, LayerNorm before or after each sublayer, and a
+tokenizer of the kind "bpe".
 
 Written by `pellucid mini`. Licence: Apache-2.0.
 """
@@ -29,9 +31,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3  # padding, unknown, start and end of a sentence: the first pieces of every vocabulary
+# Padding, unknown, start and end of a sentence: the first pieces of every vocabulary.
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
 NEWLINE = 4 + ord("\n")  # the pieces behind these four are the 256 bytes
-RESERVED = ["<pad>", "<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]  # a byte spells what is rare
+# A byte spells what is rare.
+RESERVED = ["<pad>", "<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
 
 
 # --- The model: from pieces to logits -------------------------------------------------------------------------------
@@ -49,8 +53,10 @@ class Config:
     encoder_layers: int = 3
     decoder_layers: int = 3
     dropout: float = 0.1
-    norm: str = "pre"  # "post" is the paper's; with the norm before each sublayer, training is less delicate
-    tie: str = "all"  # which of the two embeddings and the output share one matrix: "all" (3.4), "decoder" or "none"
+    # "post" is the paper's; with the norm before each sublayer, training is less delicate.
+    norm: str = "pre"
+    # Which of the two embeddings and the output share one matrix: "all" (3.4), "decoder" or "none".
+    tie: str = "all"
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:  # (length D)
@@ -66,20 +72,26 @@ class Attention(nn.Module):
     def __init__(self, c: Config):
         super().__init__()
         self.heads = c.heads
-        self.qkv = nn.Linear(c.d_model, 3 * c.d_model)  # W_Q, W_K and W_V of all heads, one below the other
+        # W_Q, W_K and W_V of all heads, one below the other.
+        self.qkv = nn.Linear(c.d_model, 3 * c.d_model)
         self.output = nn.Linear(c.d_model, c.d_model)  # W_O
 
-    def forward(self, x: Tensor, memory: Tensor, allowed: Tensor) -> Tensor:  # (B Q D), (B K D), (B 1 Q K) -> (B Q D)
+    # (B Q D), (B K D), (B 1 Q K) -> (B Q D)
+    def forward(self, x: Tensor, memory: Tensor, allowed: Tensor) -> Tensor:
         """Compute softmax(Q K^T / sqrt(E)) V (3.2.1), with queries from `x` and keys and values from `memory`."""
         (W_q, W_k, W_v), (b_q, b_k, b_v) = self.qkv.weight.chunk(3), self.qkv.bias.chunk(3)
-        q, k, v = (
-            F.linear(y, W, b).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B Q D) -> (B Q H E) -> (B H Q E)
-            for y, W, b in ((x, W_q, b_q), (memory, W_k, b_k), (memory, W_v, b_v))
-        )
+        q = self.split_heads(F.linear(x, W_q, b_q))
+        k, v = self.split_heads(F.linear(memory, W_k, b_k)), self.split_heads(F.linear(memory, W_v, b_v))
+
         scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5  # (B H Q K)
-        # What may not be read gets the score -inf, and so the weight 0: padding, and in the decoder the future (3.2.3).
-        pattern = scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)  # (B H Q K), each row sums to 1
-        return self.output((pattern @ v).transpose(1, 2).flatten(2))  # heads side by side again: (B Q D)
+        # What may not be read gets the score -inf, and so the weight 0: padding, and in the decoder
+        # the future (3.2.3). Each row of the pattern (B H Q K) sums to 1.
+        pattern = scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)
+        # Heads side by side again: (B Q D).
+        return self.output((pattern @ v).transpose(1, 2).flatten(2))
+
+    def split_heads(self, x: Tensor) -> Tensor:  # (B Q D) -> (B H Q E)
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 class FeedForward(nn.Module):
@@ -98,7 +110,8 @@ class Residual(nn.Module):
 
     def __init__(self, c: Config):
         super().__init__()
-        self.norm, self.dropout, self.norm_first = nn.LayerNorm(c.d_model), nn.Dropout(c.dropout), c.norm == "pre"
+        self.norm, self.dropout = nn.LayerNorm(c.d_model), nn.Dropout(c.dropout)
+        self.norm_first = c.norm == "pre"
 
     def forward(self, x: Tensor, sublayer: Any) -> Tensor:  # (B Q D) -> (B Q D)
         if self.norm_first:
@@ -130,16 +143,19 @@ class Transformer(nn.Module):
     def __init__(self, c: Config):
         super().__init__()
         self.config = c
-        source, target, output = (nn.Embedding(v, c.d_model) for v in (c.source_vocabulary, *[c.target_vocabulary] * 2))
+        source = nn.Embedding(c.source_vocabulary, c.d_model)
+        target, output = (nn.Embedding(c.target_vocabulary, c.d_model) for _ in range(2))
         self.source_embedding = source
         self.target_embedding = source if c.tie == "all" else target
         self.output_embedding = output if c.tie == "none" else self.target_embedding
+
         self.dropout = nn.Dropout(c.dropout)
         self.encoder = nn.ModuleList(Layer(c, has_cross=False) for _ in range(c.encoder_layers))
         self.decoder = nn.ModuleList(Layer(c, has_cross=True) for _ in range(c.decoder_layers))
         # With the norm before each sublayer, the sum that leaves the last layer still needs one.
         self.encoder_norm = nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
         self.decoder_norm = nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
+
         for name, weight in self.named_parameters():
             if "embedding" in name:
                 nn.init.normal_(weight, std=c.d_model**-0.5)  # vectors of length about 1
@@ -158,10 +174,12 @@ class Transformer(nn.Module):
             x = layer(x, allowed)
         return self.encoder_norm(x), allowed
 
-    def decode(self, target: Tensor, memory: Tensor, allowed: Tensor) -> Tensor:  # (B T), (B S D), (B 1 1 S) -> (B T V)
+    # (B T), (B S D), (B 1 1 S) -> (B T V)
+    def decode(self, target: Tensor, memory: Tensor, allowed: Tensor) -> Tensor:
         """Return the logits at every target position; no position sees a later one (3.2.3)."""
         length = target.shape[1]
-        past = torch.ones(length, length, dtype=torch.bool).tril()[None, None]  # (1 1 T T), True on and below diagonal
+        # (1 1 T T), True on and below the diagonal.
+        past = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
         x = self.embed(target, self.target_embedding)
         for layer in self.decoder:
             x = layer(x, past, memory, allowed)
@@ -176,27 +194,34 @@ class Transformer(nn.Module):
 # --- Training -------------------------------------------------------------------------------------------------------
 
 
-def smoothed_loss(logits: Tensor, targets: Tensor, smoothing: float = 0.1) -> Tensor:  # (B T V), (B T) -> one number
+# (B T V), (B T) -> one number
+def smoothed_loss(logits: Tensor, targets: Tensor, smoothing: float = 0.1) -> Tensor:
     """Return the mean cross-entropy with label smoothing (5.4): 0.9 for the target, 0.1 for all pieces alike."""
     log_probs = logits.log_softmax(dim=-1)
-    losses = -(1 - smoothing) * log_probs.gather(-1, targets[..., None])[..., 0] - smoothing * log_probs.mean(dim=-1)
+    of_target = log_probs.gather(-1, targets[..., None])[..., 0]
+    losses = -(1 - smoothing) * of_target - smoothing * log_probs.mean(dim=-1)
     return losses[targets != PAD].mean()
 
 
 def train(model: Transformer, pairs: list[tuple[list[int], list[int]]], steps: int, warmup: int, batch: int) -> float:
     """Train on encoded pairs, both ending with EOS; print the mean loss now and then, and return the last one."""
-    # Adam with the paper's numbers (5.3). Its rate, D^-0.5 min(step^-0.5, step warmup^-1.5), rises and then falls.
+    # Adam with the paper's numbers (5.3). Its rate, D^-0.5 min(step^-0.5, step warmup^-1.5), rises
+    # and then falls.
     optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
     losses, every = [], max(1, min(100, steps // 10))
     model.train()
     for step, (source, target) in zip(range(1, steps + 1), make_batches(pairs, batch), strict=False):
-        optimizer.param_groups[0]["lr"] = model.config.d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
-        # The decoder reads the target one place late: it sees BOS a b and is asked for a b EOS, all places at once.
+        rate = model.config.d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+        optimizer.param_groups[0]["lr"] = rate
+
+        # The decoder reads the target one place late: it sees BOS a b and is asked for a b EOS, all
+        # places at once.
         first = torch.full((len(target), 1), BOS)
         loss = smoothed_loss(model(source, torch.cat([first, target[:, :-1]], dim=1)), target)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
         losses.append(loss.item())
         if step % every == 0:
             print(f"step {step:6,}  loss {sum(losses[-every:]) / every:.3f}", file=sys.stderr, flush=True)
@@ -233,29 +258,36 @@ def greedy_search(model: Transformer, source: list[int], longest: int) -> list[i
 @torch.no_grad()
 def beam_search(model: Transformer, source: list[int], longest: int, width: int = 4, alpha: float = 1.0) -> list[int]:
     """Keep the `width` likeliest beginnings, and return the best sentence by log P / ((5 + length) / 6)^alpha (6.1)."""
-    encoded, live, finished = model.encode(torch.tensor([source])), [(0.0, [BOS])], []  # live: log P and pieces
+    encoded = model.encode(torch.tensor([source]))
+    live, finished = [(0.0, [BOS])], []  # each the log P, or the score, and the pieces
     for length in range(1, longest + 1):
         totals = torch.tensor([total for total, _ in live])[:, None]  # (W 1)
         totals = totals + next_log_probs(model, [tokens for _, tokens in live], encoded)  # (W V)
+
         # Of the best 2 W at most W end, one for each beginning, so that W remain to go on.
-        best = totals.flatten().topk(min(2 * width, totals.numel()))
+        values, places = totals.flatten().topk(min(2 * width, totals.numel()))
         beginnings, live = live, []
-        for rank, (total, place) in enumerate(zip(best.values.tolist(), best.indices.tolist(), strict=True)):
+        for rank, (total, place) in enumerate(zip(values.tolist(), places.tolist(), strict=True)):
             parent, token = divmod(place, totals.shape[1])
             if token != EOS:
                 live.append((total, [*beginnings[parent][1], token]))
             elif rank < width:
                 finished.append((total / ((5 + length) / 6) ** alpha, beginnings[parent][1]))
         live = live[:width]
-        # A beginning only becomes less likely: over when none can overtake the best, even at the greatest length.
-        if len(finished) >= width or (finished and max(finished)[0] >= live[0][0] / ((5 + longest) / 6) ** alpha):
+
+        # A beginning only becomes less likely: over when none can overtake the best, even at the
+        # greatest length.
+        best_to_come = live[0][0] / ((5 + longest) / 6) ** alpha
+        if len(finished) >= width or (finished and max(finished)[0] >= best_to_come):
             break
     return max(finished or live, key=lambda hypothesis: hypothesis[0])[1][1:]
 
 
-def next_log_probs(model: Transformer, rows: list[list[int]], encoded: tuple[Tensor, Tensor]) -> Tensor:  # (W V)
+# -> (W V)
+def next_log_probs(model: Transformer, rows: list[list[int]], encoded: tuple[Tensor, Tensor]) -> Tensor:
     """Return the log-probability of each piece after each row; some may never be written."""
-    memory, allowed = (x.expand(len(rows), *x.shape[1:]) for x in encoded)  # all rows are of the same source
+    # All rows are of the same source.
+    memory, allowed = (x.expand(len(rows), *x.shape[1:]) for x in encoded)
     log_probs = model.decode(torch.tensor(rows), memory, allowed)[:, -1].log_softmax(dim=-1)
     log_probs[:, [PAD, UNK, BOS, NEWLINE]] = -torch.inf
     return log_probs
@@ -281,9 +313,11 @@ class Tokenizer:
             parts = list(word)
             while joined := [self.ids[a + b] for a, b in pairwise(parts) if a + b in self.ids]:
                 parts = join_pair(parts, self.pieces[min(joined)])
-            # A character that has no piece is spelled in its bytes, whose ids begin behind the four special ones.
-            spelled = ([self.ids[p]] if p in self.ids else [4 + byte for byte in p.encode()] for p in parts)
-            self.words[word] = [number for numbers in spelled for number in numbers]
+            self.words[word] = numbers = []
+            for part in parts:
+                # A character that has no piece is spelled in its bytes, whose ids begin behind the
+                # four special ones.
+                numbers += [self.ids[part]] if part in self.ids else [4 + b for b in part.encode()]
         return self.words[word]
 
     def decode(self, ids: list[int]) -> str:
@@ -320,7 +354,9 @@ def learn_pieces(lines: list[str], size: int) -> list[str]:
 
     for word in words:
         count_pairs(word, 1)
-    while len(RESERVED) + len(merges) + len(characters) < size and max(pairs.values(), default=0) > 1:
+
+    most = size - len(RESERVED) - len(characters)
+    while len(merges) < most and max(pairs.values(), default=0) > 1:
         merges.append(pairs.most_common(1)[0][0])
         for word in [word for word in words if merges[-1] in word]:
             count_pairs(word, -1)
@@ -331,9 +367,11 @@ def learn_pieces(lines: list[str], size: int) -> list[str]:
 
 # --- Files ----------------------------------------------------------------------------------------------------------
 
-# Settings of a Pellucid model and its tokenizer for which this file does not know all values, with the known ones.
-PLAIN = {"norm": ["pre", "post"], "positions": ["sinusoidal"], "activation": ["relu"], "output_bias": [False],
-         "fewer_heads": [""], "kind": ["bpe"], "lowercase": [False], "source_end": [True]}  # fmt: skip
+# Settings of a Pellucid model and its tokenizer for which this file does not know all values, with
+# the known ones.
+PLAIN = {"norm": ["pre", "post"], "positions": ["sinusoidal"], "activation": ["relu"],
+         "output_bias": [False], "fewer_heads": [""], "kind": ["bpe"], "lowercase": [False],
+         "source_end": [True]}  # fmt: skip
 
 
 def save(path: str, model: Transformer, tokenizer: Tokenizer) -> None:
@@ -344,11 +382,14 @@ def save(path: str, model: Transformer, tokenizer: Tokenizer) -> None:
     for name, weight in model.named_parameters():  # a matrix that is shared comes once
         start, _ = len(content), content.extend(weight.detach().numpy().tobytes())
         header[name] = {"dtype": "F32", "shape": list(weight.shape), "data_offsets": [start, len(content)]}
+
     head = json.dumps(header).encode()
     whole = len(head).to_bytes(8, "little") + head + content
-    if Path(path).exists() and not Path(path).is_file():  # a device or a FIFO is written to and stays
+    # A device or a FIFO is written to and stays.
+    if Path(path).exists() and not Path(path).is_file():
         Path(path).write_bytes(whole)
         return
+
     place = Path(path).resolve()  # a link goes on pointing to it
     new = place.with_name(f".{place.name}.new")
     try:
@@ -378,7 +419,8 @@ def load(path: str) -> tuple[Transformer, Tokenizer, Tokenizer]:
         model = Transformer(Config(**{field.name: settings[field.name] for field in fields(Config)}))
         if weights.keys() != dict(model.named_parameters()).keys():
             raise ValueError("the names of its weights are those of another model")
-        model.load_state_dict(weights, strict=False)  # a shared matrix has several names in the model, one in the file
+        # A shared matrix has several names in the model, one in the file.
+        model.load_state_dict(weights, strict=False)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError) as error:
         raise ValueError(f"{path} cannot be loaded as a model: {error!s:.300}") from None
     return model.eval(), tokenizers[0], tokenizers[-1]
@@ -401,7 +443,8 @@ def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 def read_sentencepiece(path: Path) -> list[str]:
     """Return the pieces with which the file of a SentencePiece model begins, in the order of their ids."""
     data, at, pieces = path.read_bytes(), 0, []
-    while data[at] == 10:  # then the bytes of this entry, another 10, the bytes of the text, the text, and its score
+    # An entry: 10, its bytes, another 10, the bytes of the text, the text, and its score.
+    while data[at] == 10:
         pieces.append(data[at + 4 : at + 4 + data[at + 3]].decode())
         at += 2 + data[at + 1]
     if pieces[: len(RESERVED)] != RESERVED:
@@ -431,11 +474,15 @@ def main() -> None:
 
 def run_training(options: argparse.Namespace) -> None:
     """Learn pieces from two files, then a model; write both to the file `out`."""
-    if Path(options.out).is_dir() or not Path(options.out).resolve().parent.is_dir():  # not after hours of training
+    # Not after hours of training.
+    if Path(options.out).is_dir() or not Path(options.out).resolve().parent.is_dir():
         raise ValueError(f"{options.out} cannot be written: it is a folder, or in none that exists")
-    source, target = (Path(name).read_text("utf-8").split("\n") for name in (options.source, options.target))
+
+    source = Path(options.source).read_text("utf-8").split("\n")
+    target = Path(options.target).read_text("utf-8").split("\n")
     if len(source) != len(target) or not any(source):
         raise ValueError(f"line n must translate line n, but the files have {len(source):,} and {len(target):,} lines")
+
     tokenizer = Tokenizer(learn_pieces(source + target, options.vocabulary))
     pairs = [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in zip(source, target, strict=True) if a and b]
     torch.manual_seed(1)

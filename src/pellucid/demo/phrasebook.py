@@ -1,9 +1,10 @@
 """The phrasebook: English-Spanish pairs of a small grammar with word alignments, for the demo and for tests.
 
-The pairs lie in a file beside this module, in the order in which the grammar drew them (tools/phrasebook makes the
-file). The grammar is a function: one English sentence has one Spanish translation. `you` is tú; the adjective alone
-decides between ser and estar; events are in the preterite and states (to be, have, need, want, taste) in the imperfect;
-a pronoun takes the gender of the noun it stands for; `they` for a man and a woman is masculine.
+The pairs lie in a file beside this module, in the order in which the grammar drew them
+(tools/phrasebook makes the file). The grammar is a function: one English sentence has one Spanish
+translation. `you` is tú; the adjective alone decides between ser and estar; events are in the
+preterite and states (to be, have, need, want, taste) in the imperfect; a pronoun takes the gender
+of the noun it stands for; `they` for a man and a woman is masculine.
 
 How words are linked:
 
@@ -58,7 +59,11 @@ class _PhraseSplit(NamedTuple):
 
 def _parse_links(pharaoh: str) -> tuple[tuple[int, int], ...]:
     """Parse links in the format of Pharaoh: "0-0 1-2"."""
-    return tuple((int(i), int(j)) for i, j in (link.split("-") for link in pharaoh.split()))
+    links = []
+    for link in pharaoh.split():
+        source, target = link.split("-")
+        links.append((int(source), int(target)))
+    return tuple(links)
 
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
@@ -77,7 +82,9 @@ HELD_OUT = (
     Phrase("The ball is blue.", "La bola es azul.", _parse_links("0-0 1-1 2-2 3-3 4-4")),
     Phrase("The sky is blue.", "El cielo es azul.", _parse_links("0-0 1-1 2-2 3-3 4-4")),
     Phrase(
-        "The black cat drank the milk.", "El gato negro bebió la leche.", _parse_links("0-0 1-2 2-1 3-3 4-4 5-5 6-6")
+        "The black cat drank the milk.",
+        "El gato negro bebió la leche.",
+        _parse_links("0-0 1-2 2-1 3-3 4-4 5-5 6-6"),
     ),
     Phrase("You are welcome.", "De nada.", _parse_links("0-0 0-1 1-0 1-1 2-0 2-1 3-2")),
     Phrase(
@@ -106,12 +113,13 @@ _FUNCTION = frozenset(
 def generate_phrases(seed: int) -> Iterator[Phrase]:
     """Generate phrases without end, in an order fixed by the seed, some more than once, and none that is held out.
 
-    `You are welcome.` is an idiom that nothing else gives away: it is part of longer lines, never a line by itself.
-    Once all pairs of the file were drawn, they come again in another order.
+    `You are welcome.` is an idiom that nothing else gives away: it is part of longer lines, never a
+    line by itself. Once all pairs of the file were drawn, they come again in another order.
     """
     lines, generator = list(_read_lines()), random.Random(seed)
     if seed != STORED_SEED:
         generator.shuffle(lines)
+
     while True:
         for line in lines:
             source, target, links = line.split("\t")
@@ -128,12 +136,14 @@ def _read_lines() -> tuple[str, ...]:
 def is_held_back(source: str) -> bool:
     """Whether a sentence has a combination of words that training never shows.
 
-    A combination is two content words with no other content word between them (black cat; cat drank). One combination
-    in a hundred is held back.
+    A combination is two content words with no other content word between them (black cat; cat
+    drank). One combination in a hundred is held back.
     """
-    # A checksum, not hash(), which differs from process to process; and no seed, so that all seeds hold back the same.
     content = [word for word in split_into_words(source.lower()) if word not in _FUNCTION]
-    return any(crc32(f"{first} {second}".encode()) % 100 == 0 for first, second in pairwise(content))
+    combinations = [f"{first} {second}" for first, second in pairwise(content)]
+    # A checksum, not hash(), which differs from process to process; and no seed, so that all seeds
+    # hold back the same.
+    return any(crc32(combination.encode()) % 100 == 0 for combination in combinations)
 
 
 def split_phrases(train: int, dev: int = 500, test: int = 1000, seed: int = 1) -> _PhraseSplit:
@@ -141,8 +151,9 @@ def split_phrases(train: int, dev: int = 500, test: int = 1000, seed: int = 1) -
     used: set[str] = set()
     split, sizes = _PhraseSplit([], [], []), (train, dev, test)
     for phrase in islice(generate_phrases(seed), len(_read_lines())):
-        if all(len(phrases) == size for phrases, size in zip(split, sizes, strict=True)):
+        if tuple(map(len, split)) == sizes:
             break
+
         # The test set is filled before the dev set.
         index = (2 if len(split.test) < test else 1) if is_held_back(phrase.source) else 0
         if len(split[index]) < sizes[index] and phrase.source not in used:

@@ -26,8 +26,14 @@ from pellucid.store.foreign_models import list_archive
 
 _METADATA, _PIECE_MODEL, _SUBWORD_MODEL = "metadata.json", "sentencepiece.model", "bpe.model"
 _MODEL_FILES = (
-    *("model.bin", "config.json"),
-    *(f"{side}_vocabulary.{ending}" for side in ("shared", "source", "target") for ending in ("json", "txt")),
+    "model.bin",
+    "config.json",
+    "shared_vocabulary.json",
+    "shared_vocabulary.txt",
+    "source_vocabulary.json",
+    "source_vocabulary.txt",
+    "target_vocabulary.json",
+    "target_vocabulary.txt",
 )
 # Weights hardly shrink in an archive: one that unpacks to so many times its size is no model.
 _MOST_EXPANSION = 20
@@ -43,12 +49,13 @@ def is_argos_package(path: Path) -> bool:
 def import_argos_package(package: str | Path, out: str | Path) -> Bundle:
     """Read a package of Argos Translate, as a file or unpacked, write its model as a model directory, and load that.
 
-    The model translates the pieces that Argos would hand to CTranslate2; how Argos parts a text into sentences is not
-    part of the package, and Pellucid's own rules part it. Raises ValueError, naming every problem, for a package that
-    holds no such model, before anything is written.
+    The model translates the pieces that Argos would hand to CTranslate2; how Argos parts a text
+    into sentences is not part of the package, and Pellucid's own rules part it. Raises ValueError,
+    naming every problem, for a package that holds no such model, before anything is written.
     """
     package, out = Path(package), Path(out)
     refuse_non_model_directory(out)
+
     if package.is_dir():
         return _import_unpacked(package, out, package)
     with TemporaryDirectory() as temporary:
@@ -61,17 +68,26 @@ def _import_unpacked(folder: Path, out: Path, package: Path) -> Bundle:
     problems = []
     if (kind := metadata.get("type", "translate")) != "translate":
         problems.append(f"its type is {kind!r:.60}, and only packages that translate are imported")
-    languages = {side: str(metadata.get(key, "")) for side, key in (("source", "from_code"), ("target", "to_code"))}
+
+    languages = {
+        "source": str(metadata.get("from_code", "")),
+        "target": str(metadata.get("to_code", "")),
+    }
     if not all(languages.values()):
         problems.append(f"it does not name one language to read and one to write in {_METADATA}")
     if prefix := metadata.get("target_prefix"):
-        problems.append(f"each translation is to begin with {prefix!r:.60}, as in models of several languages")
+        problems.append(
+            f"each translation is to begin with {prefix!r:.60}, as in models of several languages"
+        )
+
     if not (folder / _PIECE_MODEL).is_file():
         has_subwords = (folder / _SUBWORD_MODEL).is_file()
         instead = f", and {_SUBWORD_MODEL}, of subword-nmt, is not read" if has_subwords else ""
         problems.append(f"it has no {_PIECE_MODEL}{instead}")
+
     if problems:
         raise ValueError(f"{package} cannot be imported: {join_problems(problems)}")
+
     try:
         return import_ctranslate2_model(
             folder / "model",
@@ -89,8 +105,11 @@ def _import_unpacked(folder: Path, out: Path, package: Path) -> Bundle:
 def _find_root(package: Path) -> PurePosixPath | None:
     """Return the folder in the archive that holds the package; None for another archive."""
     names = set(list_archive(package) or ())
-    roots = (PurePosixPath(name).parent for name in sorted(names) if PurePosixPath(name).name == _METADATA)
-    return next((root for root in roots if str(root / "model" / "model.bin") in names), None)
+    for name in sorted(names):
+        path = PurePosixPath(name)
+        if path.name == _METADATA and str(path.parent / "model" / "model.bin") in names:
+            return path.parent
+    return None
 
 
 def _unpack(package: Path, folder: Path) -> None:
@@ -101,13 +120,16 @@ def _unpack(package: Path, folder: Path) -> None:
             f"{package} is no whole package of Argos Translate: it is no ZIP archive with {_METADATA} and "
             "model/model.bin; download it again"
         )
+
     (folder / "model").mkdir()
     wanted = [_METADATA, _PIECE_MODEL, _SUBWORD_MODEL, *(f"model/{name}" for name in _MODEL_FILES)]
+
     try:
         with zipfile.ZipFile(package) as archive:
             sizes = {info.filename: info.file_size for info in archive.infolist()}
             members = {name: str(root / name) for name in wanted if str(root / name) in sizes}
-            unpacked, packed = sum(sizes[member] for member in members.values()), package.stat().st_size
+            unpacked = sum(sizes[member] for member in members.values())
+            packed = package.stat().st_size
             if unpacked > _MOST_EXPANSION * packed:
                 raise ValueError(
                     f"{package} has {packed:,} bytes and unpacks to {unpacked:,}, more than any model would"
@@ -140,36 +162,57 @@ def refuse_unfit_for_argos(tokenizer: Tokenizer, out: Path) -> None:
     require_writable(out)
     problems = []
     if out.suffix != ".argosmodel":
-        problems.append(f"{out} must end in .argosmodel, by which Argos Translate knows its packages")
+        problems.append(
+            f"{out} must end in .argosmodel, by which Argos Translate knows its packages"
+        )
     if tokenizer.lowercase:
-        problems.append("the model reads lower case only, and Argos Translate does not make its text lower case")
+        problems.append(
+            "the model reads lower case only, and Argos Translate does not make its text lower case"
+        )
     if tokenizer.languages:
-        problems.append("the model is multilingual, and Argos Translate would not tell it which language to write")
+        problems.append(
+            "the model is multilingual, and Argos Translate would not tell it which language to write"
+        )
+
     if problems:
         raise ValueError("; ".join(problems))
 
 
-def write_argos_package(converted: Path, tokenizer: Tokenizer, out: Path, languages: Mapping[str, str]) -> int:
+def write_argos_package(
+    converted: Path, tokenizer: Tokenizer, out: Path, languages: Mapping[str, str]
+) -> int:
     """Write the package, whole or not at all, and return its bytes.
 
-    `converted` is an export of the model to CTranslate2, beside which the package is put together; `languages` has the
-    entries from_code, from_name, to_code and to_name of its description.
+    `converted` is an export of the model to CTranslate2, beside which the package is put together;
+    `languages` has the entries from_code, from_name, to_code and to_name of its description.
     """
     origin = read_manifest(converted)["exported"]
     readme = _ARGOS_README.format(
-        **languages, model=origin["from"], sha256=origin["sha256"], install=install_command(out.name)
+        **languages,
+        model=origin["from"],
+        sha256=origin["sha256"],
+        install=install_command(out.name),
     )
-    metadata = {"package_version": "1.0", "argos_version": _ARGOS_VERSION, **languages, "pellucid": origin}
+
+    metadata = {
+        "package_version": "1.0",
+        "argos_version": _ARGOS_VERSION,
+        **languages,
+        "pellucid": origin,
+    }
     folder = f"translate-{languages['from_code']}_{languages['to_code']}-1_0"
+
     package = converted.with_name(f"{converted.name}.zip")
     with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(f"{folder}/metadata.json", _to_json(metadata))
         archive.writestr(f"{folder}/README.md", readme)
-        # One model for both sides: Argos cuts the source with it, and pieces that it does not know are joined as text.
+        # One model for both sides: Argos cuts the source with it, and pieces
+        # that it does not know are joined as text.
         archive.writestr(f"{folder}/sentencepiece.model", tokenizer.source.serialized_model_proto())
         for path in sorted(converted.iterdir()):
             if path.name not in (MANIFEST, README, *tokenizer.files(tokenizer.config)):
                 archive.write(path, f"{folder}/model/{path.name}")
+
     with atomic_file(out) as write:
         write(package.read_bytes())
     return package.stat().st_size

@@ -15,26 +15,30 @@ from pellucid.interop.ctranslate2_library import import_ctranslate2
 from pellucid.store.atomic import verify_directory
 from pellucid.store.directory import Bundle
 
-# Version of what `convert_to_ctranslate2` writes: raise it when that changes, and older conversions are replaced.
+# Version of what `convert_to_ctranslate2` writes: raise it when that
+# changes, and older conversions are replaced.
 _LAYOUT_VERSION = 3
 
 _FORMULAS = Path(__file__).parent.parent / "model"
 
-_ABANDONED_SECONDS = 24 * 3600  # age in seconds after which an unfinished conversion counts as abandoned
+# Age in seconds after which an unfinished conversion counts as abandoned.
+_ABANDONED_SECONDS = 24 * 3600
 
 
 def converted_directory(bundle: Bundle, precision: str) -> Path:
     """Return the directory of a model converted for CTranslate2: made now, or cached and intact.
 
-    It lies in `.NAME.ctranslate2` beside the model; where nothing can be written there, in the user's cache
-    ($XDG_CACHE_HOME/pellucid or ~/.cache/pellucid); where nothing can be written there either, in a temporary
-    directory, removed when the program ends. Raises ValueError for a model that cannot be converted.
+    It lies in `.NAME.ctranslate2` beside the model; where nothing can be written there, in the
+    user's cache ($XDG_CACHE_HOME/pellucid or ~/.cache/pellucid); where nothing can be written there
+    either, in a temporary directory, removed when the program ends. Raises ValueError for a model
+    that cannot be converted.
     """
     source = _conversion_hash(bundle)
     for folder in _conversion_folders(bundle.directory.resolve()):
         # A full or read-only disk is no reason to fail: the next folder is tried.
         with suppress(OSError):
             return _convert_inside(folder, source, bundle, precision)
+
     folder = Path(tempfile.mkdtemp(prefix="pellucid-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return _convert_inside(folder, source, bundle, precision)
@@ -42,12 +46,16 @@ def converted_directory(bundle: Bundle, precision: str) -> Path:
 
 def _conversion_hash(bundle: Bundle) -> str:
     """Return the SHA-256 of all that decides the result: every file of the model, and the code that converts it."""
-    files = [f"{name} {entry['sha256']}" for name, entry in sorted(bundle.manifest["files"].items())]
+    parts = []
+    for name, entry in sorted(bundle.manifest["files"].items()):
+        parts.append(f"{name} {entry['sha256']}")
+
     # A formula that somebody changed makes another model of the same weights.
-    formulas = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(_FORMULAS.glob("*.py"))]
-    return hashlib.sha256(
-        " ".join([*files, *formulas, import_ctranslate2().__version__, str(_LAYOUT_VERSION)]).encode()
-    ).hexdigest()
+    for path in sorted(_FORMULAS.glob("*.py")):
+        parts.append(hashlib.sha256(path.read_bytes()).hexdigest())
+
+    parts += [import_ctranslate2().__version__, str(_LAYOUT_VERSION)]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
 def _conversion_folders(directory: Path) -> Iterator[Path]:
@@ -64,21 +72,27 @@ def _convert_inside(folder: Path, source: str, bundle: Bundle, precision: str) -
     path = folder / f"{source[:12]}-{precision}"
     if _is_sound_conversion(path, source):
         return path
-    from pellucid.interop.ctranslate2 import convert_to_ctranslate2  # it imports torch, as `bundle.model` does
+    # It imports torch, as `bundle.model` does.
+    from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 
     folder.mkdir(parents=True, exist_ok=True)
-    # Each process writes in a folder of its own and renames the result: whichever is first, what is there is whole.
+    # Each process writes in a folder of its own and renames the result:
+    # whichever is first, what is there is whole.
     scratch = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
     try:
-        convert_to_ctranslate2(bundle.model, bundle.tokenizer, scratch / path.name, precision, source=source)
-        _put_conversion(scratch / path.name, path, source, out_of_the_way=scratch / "old")
+        new = scratch / path.name
+        convert_to_ctranslate2(bundle.model, bundle.tokenizer, new, precision, source=source)
+        _put_conversion(new, path, source, out_of_the_way=scratch / "old")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    # Conversions to this precision of earlier states of the model go, and unfinished ones that crashes left.
+
+    # Conversions to this precision of earlier states of the model go, and unfinished ones that
+    # crashes left.
     for other in folder.iterdir():
         older = other.name != path.name and re.fullmatch(f"[0-9a-f]{{12}}-{precision}", other.name)
         with suppress(OSError):
-            if older or (other.name.startswith("new-") and time.time() - other.stat().st_mtime > _ABANDONED_SECONDS):
+            age = time.time() - other.stat().st_mtime
+            if older or (other.name.startswith("new-") and age > _ABANDONED_SECONDS):
                 shutil.rmtree(other, ignore_errors=True)
     return path
 

@@ -21,10 +21,12 @@ from pellucid.store.atomic import (
 )
 from pellucid.store.weights import refuse_non_finite
 
-# A processor without VNNI adds products of bytes in pairs, in 16 bits: what does not fit is cut off, in silence.
-# CTranslate2 hands it vectors as 0 to 255, and 2 x 255 x 64 is the most that fits.
-LARGEST_WEIGHT_BYTE = 63  # largest byte of a weight, small enough that every processor computes the same sums
-_LARGEST_TENSOR = 2**32 - 1  # bytes of the largest tensor: the files of CTranslate2 store a tensor's size in 32 bits
+# Largest byte of a weight, small enough that every processor computes the same sums. A processor
+# without VNNI adds products of bytes in pairs, in 16 bits: what does not fit is cut off, in
+# silence. CTranslate2 hands it vectors as 0 to 255, and 2 x 255 x 64 is the most that fits.
+LARGEST_WEIGHT_BYTE = 63
+# Bytes of the largest tensor: the files of CTranslate2 store a tensor's size in 32 bits.
+_LARGEST_TENSOR = 2**32 - 1
 
 README = "README.md"  # name of the file that says how to use an export
 
@@ -43,61 +45,89 @@ def convert_to_ctranslate2(
 ) -> None:
     """Write the model as a directory for CTranslate2, whole or not at all, in place of one that is there.
 
-    `vmap` is a lexical shortlist to put beside it, `also` may write more files into the folder it is given, `manifest`
-    has further entries for the directory's manifest. Raises ValueError before anything is written, naming every reason
-    at once, for a model that CTranslate2 cannot hold, and where CTranslate2 is not installed.
+    `vmap` is a lexical shortlist to put beside it, `also` may write more files into the folder it
+    is given, `manifest` has further entries for the directory's manifest. Raises ValueError before
+    anything is written, naming every reason at once, for a model that CTranslate2 cannot hold, and
+    where CTranslate2 is not installed.
     """
     library = import_ctranslate2()
     from ctranslate2.specs.model_spec import visit_spec
 
     _refuse_inexpressible(model, tokenizer, precision, vmap)
     spec = _make_specification(model, library.specs)
+
     targets = tokenizer.target_names
     spec.register_source_vocabulary([*tokenizer.source_names])
     spec.register_target_vocabulary([*targets])
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (targets[i] for i in (UNK, BOS, EOS))
-    spec.config.decoder_start_token = targets[BOS]
-    # Where sources end with EOS, CTranslate2 adds it, so that a program that hands over the pieces of a text is right.
-    spec.config.add_source_bos, spec.config.add_source_eos = False, tokenizer.config.source_end
+    spec.config.unk_token = targets[UNK]
+    spec.config.bos_token = spec.config.decoder_start_token = targets[BOS]
+    spec.config.eos_token = targets[EOS]
+    spec.config.add_source_bos = False
+    # Where sources end with EOS, CTranslate2 adds it, so that a program that hands over the pieces
+    # of a text is right.
+    spec.config.add_source_eos = tokenizer.config.source_end
+
     if vmap is not None:
         spec.register_vocabulary_mapping(str(vmap))
+
     # Its own int8 goes up to 127, which overflows on some processors: see LARGEST_WEIGHT_BYTE.
     if precision == "int8":
         visit_spec(spec, _fill_int8)
+
     spec.validate()
     spec.optimize(quantization=None if precision == "int8" else precision)
-    with atomic_directory(out, precision=precision, ctranslate2=library.__version__, **manifest) as folder:
+
+    manifest |= {"precision": precision, "ctranslate2": library.__version__}
+    with atomic_directory(out, **manifest) as folder:
         spec.save(str(folder))
         if also is not None:
             also(folder)
 
 
-def _refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None) -> None:
+def _refuse_inexpressible(
+    model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None
+) -> None:
     """Raise ValueError with every reason why CTranslate2 cannot hold this model."""
     problems = []
     if precision not in PRECISIONS:
         problems.append(f"precision is {precision!r}, it must be one of {', '.join(PRECISIONS)}")
     problems += [f"{part}, which it does not know" for part in unknown_parts(model)]
-    types = sorted({str(weight.dtype).removeprefix("torch.") for weight in model.parameters()} - {"float32"})
+
+    dtypes = {weight.dtype for weight in model.parameters()} - {torch.float32}
+    types = sorted(str(dtype).removeprefix("torch.") for dtype in dtypes)
     if types:
         problems.append(
-            f"the model was loaded as {' and '.join(types)}; load it in float32, precision chooses the rest"
+            f"the model was loaded as {' and '.join(types)}; load it in float32, precision chooses "
+            "the rest"
         )
-    too_large = [name for name, weight in model.named_parameters() if weight.numel() * 4 > _LARGEST_TENSOR]
+
+    too_large = []
+    for name, weight in model.named_parameters():
+        if weight.numel() * 4 > _LARGEST_TENSOR:
+            too_large.append(name)
     if too_large:
-        problems.append(f"a matrix of 4 GiB or more does not fit its files: {join_problems(too_large)}")
+        problems.append(
+            f"a matrix of 4 GiB or more does not fit its files: {join_problems(too_large)}"
+        )
+
     # CTranslate2 takes pieces as text: two rows with one text could not be told apart.
     for side in ("source", "target"):
-        pieces = getattr(tokenizer, f"{side}_pieces")(range(getattr(tokenizer, f"{side}_vocabulary")))
+        size = getattr(tokenizer, f"{side}_vocabulary")
+        pieces = getattr(tokenizer, f"{side}_pieces")(range(size))
         rows = getattr(model.config, f"{side}_vocabulary")
         if len(pieces) != rows:
-            problems.append(f"the model knows {rows:,} {side} pieces, the tokenizer {len(pieces):,}")
+            problems.append(
+                f"the model knows {rows:,} {side} pieces, the tokenizer {len(pieces):,}"
+            )
         if repeated := sorted(repr(piece) for piece, count in Counter(pieces).items() if count > 1):
             problems.append(
-                f"its vocabulary tells pieces apart by their text, and {side} pieces repeat: {join_problems(repeated)}"
+                f"its vocabulary tells pieces apart by their text, and {side} pieces repeat: "
+                f"{join_problems(repeated)}"
             )
+
     if vmap is not None and not vmap.is_file():
         problems.append(f"there is no file {vmap} with a shortlist")
+
     if problems:
         raise ValueError(f"CTranslate2 cannot hold this model: {'; '.join(problems)}")
     refuse_non_finite(dict(model.named_parameters()), "the model to be converted")
@@ -122,19 +152,24 @@ def _make_specification(model: Transformer, specs: ModuleType) -> Any:
     decoder.projection.weight = _copy_weight(model.output_embedding.weight)
     if model.output_bias is not None:
         decoder.projection.bias = _copy_weight(model.output_bias)
+
     if c.positions != "rotary":  # rotary positions are computed, from `rotary_dim`
         encoder.position_encodings.encodings = _position_table(model.source_positions, c)
         decoder.position_encodings.encodings = _position_table(model.target_positions, c)
+
     for into, layer in zip(encoder.layer, model.encoder, strict=True):
         assert isinstance(layer, EncoderLayer)
         _fill_attention(into.self_attention, layer.self, layer.self_residual, [3 * c.d_model])
         _fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
+
     for into, layer in zip(decoder.layer, model.decoder, strict=True):
         assert isinstance(layer, DecoderLayer)
         _fill_attention(into.self_attention, layer.self, layer.self_residual, [3 * c.d_model])
         # Its keys and values come from the memory, so the queries have a matrix of their own.
-        _fill_attention(into.attention, layer.cross, layer.cross_residual, [c.d_model, 2 * c.d_model])
+        sizes = [c.d_model, 2 * c.d_model]
+        _fill_attention(into.attention, layer.cross, layer.cross_residual, sizes)
         _fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
+
     # With norms after each sublayer the last layer ends in one, and there is none after the stack.
     if c.norm_first:
         _fill_norm(encoder.layer_norm, model.encoder_norm)
@@ -184,7 +219,8 @@ def _fill_int8(into: Any, name: str, value: Any) -> None:
 
 def quantize_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return each row scaled so that its farthest from 0 is `LARGEST_WEIGHT_BYTE` and rounded, and the scales."""
-    smallest_maximum = LARGEST_WEIGHT_BYTE / 1e38  # the scale of smaller rows, or of zeros, would be infinite
+    # The scale of smaller rows, or of zeros, would be infinite.
+    smallest_maximum = LARGEST_WEIGHT_BYTE / 1e38
     scale = LARGEST_WEIGHT_BYTE / rows.abs().amax(dim=-1, keepdim=True).clamp(min=smallest_maximum)
     return (rows * scale).round(), scale
 
@@ -244,18 +280,28 @@ shortlist of each sentence alone, and gives the scores of the model.
 
 
 def write_usage(
-    folder: Path, tokenizer: Tokenizer, longest: int, *, name: str, sha256: str, precision: str, shortlist: bool
+    folder: Path,
+    tokenizer: Tokenizer,
+    longest: int,
+    *,
+    name: str,
+    sha256: str,
+    precision: str,
+    shortlist: bool,
 ) -> None:
     """Write what somebody who has only this folder needs: the SentencePiece models, and a README with a program.
 
-    `longest` is the number of pieces of the longest text the model writes, and `name` the model's name.
+    `longest` is the number of pieces of the longest text the
+    model writes, and `name` the model's name.
     """
     tokenizer.save(folder)
     models = [file for file in tokenizer.files(tokenizer.config) if file.endswith(".model")]
     languages = list(tokenizer.languages)
-    beginning = (
-        f'pieces = [["<to:{languages[0]}>", "<s>", *words] if words else [] for words in pieces]\n' if languages else ""
-    )
+    beginning = ""
+    if languages:
+        marks = f'"<to:{languages[0]}>", "<s>"'
+        beginning = f"pieces = [[{marks}, *words] if words else [] for words in pieces]\n"
+
     text = _EXPORT_README.format(
         name=name,
         sha256=sha256,
@@ -267,7 +313,9 @@ def write_usage(
         longest=min(longest, 256),
     )
     if languages:
-        text += _BEGINNING_README.format(languages=", ".join(f"`<to:{language}>`" for language in languages))
+        marks = ", ".join(f"`<to:{language}>`" for language in languages)
+        text += _BEGINNING_README.format(languages=marks)
+
     if shortlist:
         text += _SHORTLIST_README.format(name=name)
     (folder / README).write_text(text, encoding="utf-8")

@@ -1,7 +1,7 @@
 """CTranslate2 engine; requests whose result could differ from torch's fall back to torch."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from math import fsum, inf, isfinite, log10, nan
@@ -41,24 +41,29 @@ BATCH_SIZES = {"int8": 32}
 class CTranslate2Engine:
     """Engine with the results of `TorchEngine`, in float32 the same tokens, several times faster, without `log_probs`.
 
-    CTranslate2 ranks hypotheses differently, has one length limit for a batch, and few rules. So it is asked for all
-    hypotheses, and they are ranked here. A request goes to `fallback`, alone, if a forbidden token was written, if the
-    scores that decide it are a close call in float32 (in other precisions the same text is not promised), if it has
-    a prefix, or if a text does not end within its limit.
+    CTranslate2 ranks hypotheses differently, has one length limit for a batch, and few
+    rules. So it is asked for all hypotheses, and they are ranked here. A request goes to
+    `fallback`, alone, if a forbidden token was written, if the scores that decide it are a
+    close call in float32 (in other precisions the same text is not promised), if it has a
+    prefix, or if a text does not end within its limit.
 
-    Two kinds of request can be cut here instead: requests for a greedy search, and for the best of a beam where the
-    same text is not promised. Every beginning of a greedy text is what a search with a lower limit finds, and a token
-    that may not follow changes no other choice. Their log-probability comes from one more pass over the text.
+    Two kinds of request can be cut here instead: requests for a greedy search, and for the best of
+    a beam where the same text is not promised. Every beginning of a greedy text is what a search
+    with a lower limit finds, and a token that may not follow changes no other choice. Their
+    log-probability comes from one more pass over the text.
 
-    One difference is left: forbidden tokens take part in the search, where the torch engine has none. (CTranslate2 can
-    leave them out only by giving their probability to others, which changes every score.) Where one drives another
-    hypothesis out of the beam and then falls out itself, nothing shows.
+    One difference is left: forbidden tokens take part in the search, where the torch
+    engine has none. (CTranslate2 can leave them out only by giving their probability to
+    others, which changes every score.) Where one drives another hypothesis out of the beam
+    and then falls out itself, nothing shows.
 
-    With a shortlist the text is found by a search among the pieces that it offers to the sentence itself. CTranslate2
-    offers each sentence what the shortlist has for any sentence of its batch. So a beam search gets a batch of its own
-    for each sentence; a greedy search only where its text has a piece that was offered to a neighbour, for without one
-    every piece was the likeliest of its own too. CTranslate2's probabilities of a shortlist's pieces add up to 1, so
-    scores come from one more pass over the text, among all pieces. Lists of `n_best` are searched among all pieces.
+    With a shortlist the text is found by a search among the pieces that it offers to the
+    sentence itself. CTranslate2 offers each sentence what the shortlist has for any sentence
+    of its batch. So a beam search gets a batch of its own for each sentence; a greedy search
+    only where its text has a piece that was offered to a neighbour, for without one every
+    piece was the likeliest of its own too. CTranslate2's probabilities of a shortlist's
+    pieces add up to 1, so scores come from one more pass over the text, among all pieces.
+    Lists of `n_best` are searched among all pieces.
     """
 
     def __init__(
@@ -74,9 +79,9 @@ class CTranslate2Engine:
     ):
         """Load the model that `convert` wrote to `directory`; `fallback` returns an engine with the same `bounds`.
 
-        `shortlist` uses the `vmap` that `convert` was given; the texts then differ from the texts of `TorchEngine`.
-        Without `workers` there is one for each processor. Raises ValueError for a directory that CTranslate2 does not
-        load, and where CTranslate2 is not installed.
+        `shortlist` uses the `vmap` that `convert` was given; the texts then differ from the texts
+        of `TorchEngine`. Without `workers` there is one for each processor. Raises ValueError for a
+        directory that CTranslate2 does not load, and where CTranslate2 is not installed.
         """
         self.source_names = tokenizer.source_names
         self.target_names = pieces = tokenizer.target_names
@@ -87,10 +92,14 @@ class CTranslate2Engine:
         self.bounds = bounds
         self.fallback = fallback
         self.threads = threads
-        self.workers = workers or count_processors()  # with one thread each this is fastest for many sentences
+        # With one thread each this is fastest for many sentences.
+        self.workers = workers or count_processors()
+
         self.translator = load_translator(Path(directory), self.workers, threads)
         self.adds_source_end = adds_source_end(Path(directory))
-        self.offered: OfferedPieces | None = read_vmap(Path(directory) / VOCABULARY_MAP) if shortlist else None
+        self.offered: OfferedPieces | None = (
+            read_vmap(Path(directory) / VOCABULARY_MAP) if shortlist else None
+        )
         precision = self.translator.compute_type.partition("_")[0]
         self.batch_size = BATCH_SIZES.get(precision, 64)
         self.same_text = precision == "float32"
@@ -105,13 +114,21 @@ class CTranslate2Engine:
         **options: Any,
     ) -> "CTranslate2Engine":
         """Make the engine for a model directory, converted now or before; `options` are passed on to the engine."""
-        try:
-            return cls(converted_directory(bundle, precision), bundle.tokenizer, bounds, fallback, **options)
-        except ValueError:
-            # Another process may have taken it for outdated and removed it just then. A real fault shows twice.
-            return cls(converted_directory(bundle, precision), bundle.tokenizer, bounds, fallback, **options)
 
-    def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
+        def load() -> "CTranslate2Engine":
+            directory = converted_directory(bundle, precision)
+            return cls(directory, bundle.tokenizer, bounds, fallback, **options)
+
+        try:
+            return load()
+        except ValueError:
+            # Another process may have taken it for outdated and removed it just then. A real fault
+            # shows twice.
+            return load()
+
+    def search(
+        self, requests: Sequence[SearchRequest], config: SearchConfig
+    ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request, best first: at least one, at most `config.n_best`."""
         return self.submit(requests, config).finish()
 
@@ -120,12 +137,15 @@ class CTranslate2Engine:
     ) -> Iterator[list[list[Hypothesis]]]:
         """Search batch by batch, in order, with several batches submitted at a time, so that no worker is idle."""
         remaining = iter(batches)
-        # Not all at once: what another thread asks for meanwhile shall not wait for the last of them.
+        # Not all at once: what another thread asks for meanwhile shall not wait for the last of
+        # them.
         first = islice(remaining, BATCHES_PER_WORKER * self.workers)
         submitted = deque(self.submit(batch, config) for batch in first)
         while submitted:
             result = submitted.popleft().finish()
-            # What the others need besides is submitted before the next batch, and ready when it is their turn.
+
+            # What the others need besides is submitted before the next batch, and ready when it is
+            # their turn.
             for batch in submitted:
                 batch.advance()
             submitted.extend(self.submit(batch, config) for batch in islice(remaining, 1))
@@ -142,21 +162,18 @@ class CTranslate2Engine:
 
         Returns the hypotheses of each request, by its index, as far as CTranslate2 can decide them.
         """
-        limits = {
-            i: self.bounds.max_pieces(request, config)
-            for i, request in enumerate(requests)
-            if self.can_search(request, config)
-        }
-        if self.uses_shortlist(config) and not is_greedy(config):
-            groups = [[i] for i in limits]
-        else:
-            # The n-gram size is one for a batch.
-            groups = [
-                [i for i in limits if requests[i].no_repeat == no_repeat]
-                for no_repeat in {requests[i].no_repeat for i in limits}
-            ]
+        limits: dict[int, int] = {}
+        # What is asked together: the n-gram size is one for a batch, and with a shortlist a beam
+        # search has a batch of its own.
+        groups: dict[Hashable, list[int]] = {}
+        is_alone = self.uses_shortlist(config) and not is_greedy(config)
+        for i, request in enumerate(requests):
+            if self.can_search(request, config):
+                limits[i] = self.bounds.max_pieces(request, config)
+                groups.setdefault(("alone", i) if is_alone else request.no_repeat, []).append(i)
+
         questions: dict[int, Question] = {}
-        for group in groups:
+        for group in groups.values():
             questions |= self.ask(group, requests, limits, config)
         yield [question.answer for question in questions.values()]
 
@@ -165,21 +182,26 @@ class CTranslate2Engine:
         for i, answer in answers.items():
             if self.depends_on_batch(answer, questions[i].query, requests[i], limits[i], config):
                 again |= self.ask([i], requests, limits, config)
+
         if again:
             yield [question.answer for question in again.values()]
             questions |= again
             answers |= {i: question.answer.result() for i, question in again.items()}
 
-        decided = {i: self.decide(answers[i], questions[i].query, limits[i], config) for i in limits}
+        decided: dict[int, list[Hypothesis] | None] = {}
+        for i, limit in limits.items():
+            decided[i] = self.decide(answers[i], questions[i].query, limit, config)
+
         if self.can_truncate(config):
-            # Without repeats and with a shortlist CTranslate2 scores by changed probabilities.
-            is_changed = {i: self.uses_shortlist(config) or requests[i].no_repeat > 0 for i in limits}
-            truncated = {
-                i: [*hypotheses[0].tokens, EOS] if hypotheses else self.truncate(answers[i], limits[i])
-                for i, hypotheses in decided.items()
-                if not hypotheses or is_changed[i]
-            }
-            if to_score := {i: ids for i, ids in truncated.items() if ids}:
+            to_score: dict[int, list[int]] = {}
+            for i, hypotheses in decided.items():
+                # Without repeats and with a shortlist CTranslate2 scores by changed probabilities.
+                is_changed = self.uses_shortlist(config) or requests[i].no_repeat > 0
+                if hypotheses and is_changed:
+                    to_score[i] = [*hypotheses[0].tokens, EOS]
+                elif not hypotheses and (ids := self.truncate(answers[i], limits[i])):
+                    to_score[i] = ids
+            if to_score:
                 decided |= yield from self.score_texts(requests, to_score, config)
         return {i: hypotheses for i, hypotheses in decided.items() if hypotheses}
 
@@ -197,7 +219,8 @@ class CTranslate2Engine:
         return (
             not (request.prefix or (request.no_repeat and not self.can_truncate(config)))
             and config.method != "sample"
-            and 1 < len(request.source) <= self.bounds.longest  # it does not translate a source of EOS alone
+            # It does not translate a source of EOS alone.
+            and 1 < len(request.source) <= self.bounds.longest
             and 2 * config.beam <= len(self.ids)
         )
 
@@ -214,15 +237,21 @@ class CTranslate2Engine:
         return is_greedy(config) or (config.n_best == 1 and not self.promises_same_text(config))
 
     def depends_on_batch(
-        self, answer: Any, query: "CTranslate2Query", request: SearchRequest, limit: int, config: SearchConfig
+        self,
+        answer: Any,
+        query: "CTranslate2Query",
+        request: SearchRequest,
+        limit: int,
+        config: SearchConfig,
     ) -> bool:
         """Return whether a text could be another one if its sentence were searched for by itself."""
         if is_greedy(config):
-            # With all its pieces its own, the likeliest piece of each step is the likeliest of its own.
+            # With all its pieces its own, the likeliest piece of each step is the likeliest of its
+            # own.
             text = answer.hypotheses[0][:limit]
             return self.uses_shortlist(config) and not self.offers_all(request, text)
-        # Beyond its own limit a search goes on only because a neighbour's is higher. The torch engine decides that
-        # where its texts are promised.
+        # Beyond its own limit a search goes on only because a neighbour's is higher. The torch
+        # engine decides that where its texts are promised.
         goes_on = query.limit > limit and max(map(len, answer.hypotheses)) > limit
         return goes_on and not self.promises_same_text(config)
 
@@ -232,19 +261,29 @@ class CTranslate2Engine:
         return self.offered.include(text, [self.source_names[i] for i in request.source])
 
     def ask(
-        self, indices: list[int], requests: Sequence[SearchRequest], limits: dict[int, int], config: SearchConfig
+        self,
+        indices: list[int],
+        requests: Sequence[SearchRequest],
+        limits: dict[int, int],
+        config: SearchConfig,
     ) -> "dict[int, Question]":
         """Submit the requests with these indices to CTranslate2 as one batch."""
-        # CTranslate2 has one limit for a batch: the largest. `decide` looks at the limit of each request.
-        query = CTranslate2Query.for_config(config, max(limits[i] for i in indices), self.uses_shortlist(config))
-        pending = self.begin_batch([requests[i].source for i in indices], query, requests[indices[0]].no_repeat)
+        # CTranslate2 has one limit for a batch: the largest.
+        # `decide` looks at the limit of each request.
+        limit = max(limits[i] for i in indices)
+        query = CTranslate2Query.for_config(config, limit, self.uses_shortlist(config))
+        sources = [requests[i].source for i in indices]
+        pending = self.begin_batch(sources, query, requests[indices[0]].no_repeat)
         return {i: Question(query, answer) for i, answer in zip(indices, pending, strict=True)}
 
     def source_pieces(self, source: list[int]) -> list[str]:
         """Return the pieces of a source as CTranslate2 takes them: without EOS where it adds that itself."""
-        return [self.source_names[i] for i in (strip_eos(source) if self.adds_source_end else source)]
+        ids = strip_eos(source) if self.adds_source_end else source
+        return [self.source_names[i] for i in ids]
 
-    def begin_batch(self, sources: list[list[int]], query: "CTranslate2Query", no_repeat: int) -> list[Any]:
+    def begin_batch(
+        self, sources: list[list[int]], query: "CTranslate2Query", no_repeat: int
+    ) -> list[Any]:
         """Submit the sources to CTranslate2, and return its pending result for each."""
         return self.translator.translate_batch(
             [self.source_pieces(source) for source in sources],
@@ -270,19 +309,26 @@ class CTranslate2Engine:
         texts = answer.hypotheses
         if not all(texts):
             return None
+
         lengths = [len(text) for text in texts]
         scores = answer.scores or [nan] * len(texts)
         # CTranslate2 returns log_prob / length^exponent.
         log_probs = [score * n**query.exponent for score, n in zip(scores, lengths, strict=True)]
         ended = [text[-1:] == [self.end] for text in texts]
+
         if not all(map(self.forbidden.isdisjoint, texts)):
             return None
-        order = rank_like_beam_search(
-            lengths, log_probs, ended, query, limit, config, CLOSE_CALL if self.promises_same_text(config) else 0.0
-        )
+
+        close_call = CLOSE_CALL if self.promises_same_text(config) else 0.0
+        order = rank_like_beam_search(lengths, log_probs, ended, query, limit, config, close_call)
         if order is None:
             return None
-        return [make_hypothesis([self.ids[piece] for piece in texts[i]], log_probs[i], config) for i in order]
+
+        best = []
+        for i in order:
+            ids = [self.ids[piece] for piece in texts[i]]
+            best.append(make_hypothesis(ids, log_probs[i], config))
+        return best
 
     def truncate(self, answer: Any, limit: int) -> list[int] | None:
         """Return the ids of the best text up to this limit, EOS included if it was written; None if one is forbidden.
@@ -300,10 +346,16 @@ class CTranslate2Engine:
         """Yield what is to be waited for; return a hypothesis for each text, with its log-probability if wanted."""
         if not config.scores:
             return {number: [make_hypothesis(ids, nan, config)] for number, ids in texts.items()}
-        # CTranslate2 reads a text whole and adds EOS, for which a text of the greatest length has no position left.
-        pieces = {number: [self.target_names[i] for i in ids if i != EOS] for number, ids in texts.items()}
+
+        pieces = {}
+        for number, ids in texts.items():
+            pieces[number] = [self.target_names[i] for i in ids if i != EOS]
+
+        # CTranslate2 reads a text whole and adds EOS, for which a text of the greatest length has no
+        # position left.
         short = [number for number, names in pieces.items() if len(names) < self.bounds.longest]
         long = [number for number in texts if number not in short]
+
         pending = self.translator.score_batch(
             [self.source_pieces(requests[number].source) for number in short],
             [pieces[number] for number in short],
@@ -312,13 +364,21 @@ class CTranslate2Engine:
         )
         yield pending
 
-        log_probs = {number: answer.result().log_probs for number, answer in zip(short, pending, strict=True)}
+        log_probs = {}
+        for number, answer in zip(short, pending, strict=True):
+            log_probs[number] = answer.result().log_probs
         if long:
-            exact = self.fallback().log_probs([requests[i].source for i in long], [texts[i] for i in long])
+            sources = [requests[number].source for number in long]
+            exact = self.fallback().log_probs(sources, [texts[number] for number in long])
             log_probs.update(zip(long, exact, strict=True))
-        # Of a text without EOS, the number of the EOS that CTranslate2 added is left out.
-        totals = {number: fsum(log_probs[number][: len(ids)]) for number, ids in texts.items()}
-        return {n: [make_hypothesis(ids, totals[n], config)] for n, ids in texts.items() if isfinite(totals[n])}
+
+        hypotheses = {}
+        for number, ids in texts.items():
+            # Of a text without EOS, the number of the EOS that CTranslate2 added is left out.
+            total = fsum(log_probs[number][: len(ids)])
+            if isfinite(total):
+                hypotheses[number] = [make_hypothesis(ids, total, config)]
+        return hypotheses
 
 
 @dataclass(frozen=True)
@@ -332,7 +392,9 @@ class Question:
 class SubmittedBatch:
     """A batch of requests that CTranslate2 works on meanwhile."""
 
-    def __init__(self, engine: CTranslate2Engine, requests: Sequence[SearchRequest], config: SearchConfig):
+    def __init__(
+        self, engine: CTranslate2Engine, requests: Sequence[SearchRequest], config: SearchConfig
+    ):
         """Submit it and return at once."""
         self.engine = engine
         self.requests = requests
@@ -349,6 +411,7 @@ class SubmittedBatch:
 
     def finish(self) -> list[list[Hypothesis]]:
         """Wait for the answers, and return the hypotheses of each request."""
+
         # Who stops a search must not wait for batches that others submitted before it.
         checks = {request.check_wanted for request in self.requests} - {continue_always}
         while self.decided is None:
@@ -359,8 +422,10 @@ class SubmittedBatch:
             self._next_stage()
         for check_wanted in checks:
             check_wanted()
+
         undecided = [i for i in range(len(self.requests)) if i not in self.decided]
-        decided = self.decided | self.engine.search_with_fallback(self.requests, undecided, self.config)
+        fallback = self.engine.search_with_fallback(self.requests, undecided, self.config)
+        decided = self.decided | fallback
         return [decided[i] for i in range(len(self.requests))]
 
     def _has_answers(self) -> bool:
@@ -388,7 +453,8 @@ def make_hypothesis(ids: list[int], log_prob: float, config: SearchConfig) -> Hy
 def load_translator(directory: Path, workers: int, threads: int) -> Any:
     """Load a directory as CTranslate2's translator; in float32 where this processor does not support its precision."""
     library, precision = import_ctranslate2(), precision_of(directory)
-    compute_type = precision if precision in library.get_supported_compute_types("cpu") else "float32"
+    supported = library.get_supported_compute_types("cpu")
+    compute_type = precision if precision in supported else "float32"
     try:
         return library.Translator(
             str(directory),
@@ -401,8 +467,8 @@ def load_translator(directory: Path, workers: int, threads: int) -> Any:
         raise ValueError(f"CTranslate2 cannot load {directory}: {error}") from None
 
 
-# Bound of a log-probability: CTranslate2 marks an empty slot with about the smallest number there is; real
-# log-probabilities lie above this bound.
+# Bound of a log-probability: CTranslate2 marks an empty slot with about the smallest number there
+# is; real log-probabilities lie above this bound.
 _NO_SCORE = -1e9
 
 
@@ -410,8 +476,9 @@ _NO_SCORE = -1e9
 class CTranslate2Query:
     """Options of a CTranslate2 search whose answer contains all that is needed to rank as `beam_search` does.
 
-    CTranslate2 stops when `ended` hypotheses have ended, and returns that many: if more ended in the last step, it
-    drops the ones with the least log_prob / length^`exponent`. Without `scores` a greedy search computes no softmax.
+    CTranslate2 stops when `ended` hypotheses have ended, and returns that many: if more ended in
+    the last step, it drops the ones with the least log_prob / length^`exponent`. Without `scores` a
+    greedy search computes no softmax.
     """
 
     width: int
@@ -422,16 +489,20 @@ class CTranslate2Query:
     shortlist: bool = False
 
     @classmethod
-    def for_config(cls, config: SearchConfig, limit: int, shortlist: bool = False) -> "CTranslate2Query":
+    def for_config(
+        cls, config: SearchConfig, limit: int, shortlist: bool = False
+    ) -> "CTranslate2Query":
         """Make the query for a search config and a length limit; `shortlist` searches among its pieces alone."""
         width = config.beam if config.method == "beam" else 1
         if config.n_best == 1:
-            # For the best alone, `beam` hypotheses are enough: all that was dropped is less likely than all of them.
-            # The exponent divides by exactly 1; 0 would stop at the first end.
-            scores = width > 1 or (config.scores and not shortlist)  # a shortlist's are not the model's
-            return cls(width, limit, ended=width, exponent=1e-30, scores=scores, shortlist=shortlist)
-        # For more, search on until 2 beam - 1 have ended, as many as can have when `beam_search` stops. The exponent
-        # drops the longest, which come from later steps; it is as large as float32 allows, and whole, to be exact.
+            # For the best alone, `beam` hypotheses are enough: all that was dropped is less likely
+            # than all of them. The exponent divides by exactly 1; 0 would stop at the first end.
+            # A shortlist's are not the model's.
+            scores = width > 1 or (config.scores and not shortlist)
+            return cls(width, limit, width, exponent=1e-30, scores=scores, shortlist=shortlist)
+        # For more, search on until 2 beam - 1 have ended, as many as can have when `beam_search`
+        # stops. The exponent drops the longest, which come from later steps; it is as large as
+        # float32 allows, and whole, to be exact.
         return cls(width, limit, ended=2 * width - 1, exponent=-(35 // log10(limit + 1)))
 
 
@@ -457,24 +528,34 @@ def rank_like_beam_search(
         return None
     if query.width == 1:  # there is one, and no other outcome that it could be near to
         return [0] if ended[0] and lengths[0] <= limit else None
+
     ends = sorted(n for n, at_end in zip(lengths, ended, strict=True) if at_end)
-    # `beam_search` stops at the step in which the W-th hypothesis ends: what ends later it never sees.
+    # `beam_search` stops at the step in which the W-th hypothesis ends: what ends later it never
+    # sees.
     last = min(limit, ends[query.width - 1]) if len(ends) >= query.width else limit
-    scores = {
-        i: log_probs[i] / length_divisor(lengths[i], config.length_penalty)
-        for i in range(len(lengths))
-        if ended[i] and lengths[i] <= last
-    }
+    scores: dict[int, float] = {}
+    for i, length in enumerate(lengths):
+        if ended[i] and length <= last:
+            scores[i] = log_probs[i] / length_divisor(length, config.length_penalty)
+
     order = sorted(scores, key=lambda i: -scores[i])
+
     if len(order) < config.n_best:
         return None
     first, remaining = order[: config.n_best], order[config.n_best :]
+
     best_dropped = -inf
     if len(lengths) == query.ended:
         # What was dropped is ranked below all of these, and a longer text makes the most of that.
-        least = min(log_prob / n**query.exponent for log_prob, n in zip(log_probs, lengths, strict=True))
+        their_scores = []
+        for log_prob, length in zip(log_probs, lengths, strict=True):
+            their_scores.append(log_prob / length**query.exponent)
+        least = min(their_scores)
         best_dropped = least * last**query.exponent / length_divisor(last, config.length_penalty)
-    deciding = [*(scores[i] for i in first), max(best_dropped, *(scores[i] for i in remaining), -inf)]
-    # A score has the rounding of its log-probability divided by the same number, which is the least for the shortest.
+    best_remaining = max(best_dropped, *(scores[i] for i in remaining), -inf)
+    deciding = [*(scores[i] for i in first), best_remaining]
+
+    # A score has the rounding of its log-probability divided by the same number, which is the least
+    # for the shortest.
     close = close_call / length_divisor(min(lengths), config.length_penalty)
     return first if all(a - b >= close for a, b in pairwise(deciding)) else None

@@ -54,8 +54,12 @@ class CTranslate2File:
         if name not in self.variables:
             return None
         stored = self.variables[name]
+
         if stored.shape:
-            raise ValueError(f"{self.path}: {name!r:.80} is {stored.shape}, expected a single number")
+            raise ValueError(
+                f"{self.path}: {name!r:.80} is {stored.shape}, expected a single number"
+            )
+
         number = float(self.read(name).item())
         if not isfinite(number):
             raise ValueError(f"{self.path}: {name!r:.80} is {number}")
@@ -64,10 +68,11 @@ class CTranslate2File:
     def read_floats(self, name: str) -> Tensor:
         """Read a matrix or vector in float32; rounded weights become the numbers that they stand for.
 
-        Weights of one byte have a scale for each row, weights of two bytes one for all: what was multiplied by the
-        scale when it was rounded is divided by it here.
+        Weights of one byte have a scale for each row, weights of two bytes one for all: what was
+        multiplied by the scale when it was rounded is divided by it here.
         """
         numbers, scale = self.read(name), f"{name}_scale"
+
         if scale not in self.variables:
             return numbers.float()
         scales = self.read(scale).float()
@@ -95,24 +100,34 @@ def _read_index(path: Path, file: BinaryIO) -> CTranslate2File:
             f"{path} has version {version:,} of CTranslate2's file layout; versions {_VERSIONS[0]} to {_VERSIONS[-1]} "
             "can be read: convert the model again with a newer CTranslate2"
         )
+
     kind, revision = _read_text(file), _read_number(file, "<I")
+
     size = path.stat().st_size
     variables: dict[str, StoredTensor] = {}
     for _ in range(_read_count(path, file)):
         name, rank = _read_text(file), _read_number(file, "<B")
         shape = tuple(_read_number(file, "<I") for _ in range(min(rank, _MOST_DIMENSIONS)))
         dtype, length = _TYPES.get(_read_number(file, "<B")), _read_number(file, "<I")
+
         offset = file.tell()
         if rank > _MOST_DIMENSIONS or dtype is None or length != prod(shape) * dtype.itemsize:
-            raise ValueError(f"{path}: the variable {name!r:.80} has a shape or a type that no weights have")
+            raise ValueError(
+                f"{path}: the variable {name!r:.80} has a shape or a type that no weights have"
+            )
         if offset + length > size:
-            raise ValueError(f"{path} is cut off within the variable {name!r:.80}; copy or download it again")
+            raise ValueError(
+                f"{path} is cut off within the variable {name!r:.80}; copy or download it again"
+            )
         variables[name] = StoredTensor(shape, dtype, offset)
         file.seek(offset + length)
+
     for _ in range(_read_count(path, file)):
         name, same = _read_text(file), _read_text(file)
         if same not in variables:
-            raise ValueError(f"{path} says that {name!r:.80} is the same as {same!r:.80}, which it does not hold")
+            raise ValueError(
+                f"{path} says that {name!r:.80} is the same as {same!r:.80}, which it does not hold"
+            )
         variables[name] = variables[same]
     return CTranslate2File(path, kind, revision, variables)
 
@@ -120,7 +135,9 @@ def _read_index(path: Path, file: BinaryIO) -> CTranslate2File:
 def _read_count(path: Path, file: BinaryIO) -> int:
     count = _read_number(file, "<I")
     if count > _MOST_NAMES:
-        raise ValueError(f"{path} says that it has {count:,} variables, more than any model ({_MOST_NAMES:,})")
+        raise ValueError(
+            f"{path} says that it has {count:,} variables, more than any model ({_MOST_NAMES:,})"
+        )
     return count
 
 

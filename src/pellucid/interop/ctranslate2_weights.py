@@ -17,7 +17,11 @@ from pellucid.store.atomic import join_problems
 from pellucid.store.weights import model_without_storage, refuse_non_finite, set_weights
 
 _SIDES = ("encoder", "decoder")
-_SOURCE, _TARGET, _OUTPUT = "encoder/embeddings_0/weight", "decoder/embeddings/weight", "decoder/projection/weight"
+_SOURCE, _TARGET, _OUTPUT = (
+    "encoder/embeddings_0/weight",
+    "decoder/embeddings/weight",
+    "decoder/projection/weight",
+)
 _OUTPUT_BIAS = "decoder/projection/bias"
 _POSITIONS = {
     "source_positions.table": "encoder/position_encodings/encodings",
@@ -34,20 +38,35 @@ _ACTIVATIONS: dict[tuple[int, bool], Activation] = {
 
 # What embeddings are multiplied by, as a number, or as a byte that is 1 for sqrt(d_model).
 _EMBEDDING_SCALES = ("scale_embeddings", "multiply_by_sqrt_depth")
-# Variables of one number that must have this value where there are any, by the end of their name, and why.
+# Variables of one number that must have this value where there
+# are any, by the end of their name, and why.
 _FIXED_NUMBERS = {
     "alibi": (0, "no distances are added to the scores here"),
     "multi_query_attention": (0, "each head has keys and values of its own here"),
-    "rotary_interleave": (1, "the two numbers that a rotary position turns stand side by side here"),
+    "rotary_interleave": (1, "the two numbers that a position turns stand side by side here"),
     "rotary_base": (10_000, "it is fixed here"),
 }
 # Variables of one number that are read elsewhere, or do not change a translation.
 _OTHER_NUMBERS = {
-    *("num_heads", "pre_norm", "activation", "rotary_dim", "num_heads_kv", "head_dim", "start_from_zero_embedding"),
     *_EMBEDDING_SCALES,
-    *("with_source_bos", "with_source_eos", "with_target_bos", "user_decoder_start_tokens"),
-    *("alibi_use_positive_positions", "scale_alibi", "alignment_layer", "alignment_heads", "embeddings_merge"),
-    *("original_max_position_embeddings", "max_position_embeddings"),
+    "num_heads",
+    "pre_norm",
+    "activation",
+    "rotary_dim",
+    "num_heads_kv",
+    "head_dim",
+    "start_from_zero_embedding",
+    "with_source_bos",
+    "with_source_eos",
+    "with_target_bos",
+    "user_decoder_start_tokens",
+    "alibi_use_positive_positions",
+    "scale_alibi",
+    "alignment_layer",
+    "alignment_heads",
+    "embeddings_merge",
+    "original_max_position_embeddings",
+    "max_position_embeddings",
 }
 # Numbers that encoder and decoder must agree on, and what CTranslate2 takes where there are none.
 _CHOICES = {"num_heads": None, "pre_norm": 1.0, "activation": 0.0}
@@ -55,32 +74,45 @@ _CHOICES = {"num_heads": None, "pre_norm": 1.0, "activation": 0.0}
 _ONCE_SHARED = (*_CHOICES, "embeddings_merge", "alignment_layer", "alignment_heads")
 
 
-def fill_from_ctranslate2(stored: CTranslate2File, source: PieceOrder, target: PieceOrder) -> Transformer:
+def fill_from_ctranslate2(
+    stored: CTranslate2File, source: PieceOrder, target: PieceOrder
+) -> Transformer:
     """Make one of our models from the variables of a file; ValueError, naming every problem, where it is another model.
 
-    Where positions are stored as all sines and then all cosines, the numbers of the residual stream are put in another
-    order, which changes no logit.
+    Where positions are stored as all sines and then all cosines, the numbers of the residual stream
+    are put in another order, which changes no logit.
     """
     stored = _use_newer_names(stored)
     config = _read_model_config(stored, source, target)
     names = dict(_variable_names(config))
-    sizes = {"source_embedding.weight": source, "target_embedding.weight": target, "output_embedding.weight": target}
+    sizes = {
+        "source_embedding.weight": source,
+        "target_embedding.weight": target,
+        "output_embedding.weight": target,
+    }
     tensors = len(stored.variables)
+
     _refuse_other_shapes(stored, model_without_storage(config, tensors), names, sizes)
 
     numbers = {name: _read_parts(stored, parts) for name, parts in names.items()}
-    tables = {ours: stored.read_floats(name) for ours, name in _POSITIONS.items() if name in stored.variables}
+    tables = {}
+    for ours, name in _POSITIONS.items():
+        if name in stored.variables:
+            tables[ours] = stored.read_floats(name)
     refuse_non_finite(numbers | tables, str(stored.path))
+
     for name, vocabulary in sizes.items():
         if name in numbers:
             row_of_zeros = torch.zeros(1, config.d_model)
             numbers[name] = torch.cat([numbers[name], row_of_zeros])[vocabulary.rows]
+
     if config.output_bias:
-        stored_bias = (
-            stored.read_floats(_OUTPUT_BIAS) if _OUTPUT_BIAS in stored.variables else torch.zeros(target.stored)
-        )
-        bias = torch.cat([stored_bias, torch.zeros(1)])[target.rows]
-        # What is made here is no piece of theirs: with a probability of 0 it leaves all others as they are.
+        bias = torch.zeros(target.stored)
+        if _OUTPUT_BIAS in stored.variables:
+            bias = stored.read_floats(_OUTPUT_BIAS)
+        bias = torch.cat([bias, torch.zeros(1)])[target.rows]
+        # What is made here is no piece of theirs: with a probability of 0 it leaves all others as
+        # they are.
         bias[target.made] = IMPOSSIBLE_LOGIT
         numbers["output_bias"] = bias
 
@@ -93,6 +125,7 @@ def fill_from_ctranslate2(stored: CTranslate2File, source: PieceOrder, target: P
             order = residual_order(config.d_model)
             for name, dimension in residual_dimensions(config).items():
                 numbers[name] = numbers[name].index_select(dimension, order)
+
     contiguous = {name: whole.contiguous() for name, whole in numbers.items()}
     return set_weights(model_without_storage(config, tensors), contiguous)
 
@@ -101,8 +134,10 @@ def _use_newer_names(stored: CTranslate2File) -> CTranslate2File:
     """Return a file with the names of today for what older versions of CTranslate2 called otherwise."""
     variables = dict(stored.variables)
     for leaf in ("weight", "weight_scale", "multiply_by_sqrt_depth"):
-        if f"encoder/embeddings/{leaf}" in variables:
-            variables.setdefault(f"encoder/embeddings_0/{leaf}", variables.pop(f"encoder/embeddings/{leaf}"))
+        older = f"encoder/embeddings/{leaf}"
+        if older in variables:
+            variables.setdefault(f"encoder/embeddings_0/{leaf}", variables.pop(older))
+
     for name in _ONCE_SHARED:
         if name in variables:
             number = variables.pop(name)
@@ -111,16 +146,26 @@ def _use_newer_names(stored: CTranslate2File) -> CTranslate2File:
     return replace(stored, variables=variables)
 
 
-def _read_model_config(stored: CTranslate2File, source: PieceOrder, target: PieceOrder) -> ModelConfig:
+def _read_model_config(
+    stored: CTranslate2File, source: PieceOrder, target: PieceOrder
+) -> ModelConfig:
     """Read the sizes and choices of a model from the shapes and numbers of its variables."""
     path, variables = stored.path, stored.variables
     if stored.kind != "TransformerSpec":
-        raise ValueError(f"{path} is a {stored.kind!r:.60} of CTranslate2; only translation Transformers are imported")
+        raise ValueError(
+            f"{path} is a {stored.kind!r:.60} of CTranslate2; only translation Transformers are "
+            "imported"
+        )
+
     inner = [f"{side}/layer_0/ffn/linear_0/weight" for side in _SIDES]
     matrices = (_SOURCE, _TARGET, _OUTPUT, *inner)
-    problems = [f"{name} is missing" for name in matrices if name not in variables or len(variables[name].shape) != 2]
+    problems = []
+    for name in matrices:
+        if name not in variables or len(variables[name].shape) != 2:
+            problems.append(f"{name} is missing")
     if problems:
         raise ValueError(f"{path} cannot be imported: {join_problems(problems)}")
+
     d_model, d_ff = variables[_TARGET].shape[1], variables[inner[0]].shape[0]
 
     problems = _list_odd_numbers(stored, d_model)
@@ -132,21 +177,30 @@ def _read_model_config(stored: CTranslate2File, source: PieceOrder, target: Piec
             problems.append(f"{name} is {values[0]} in the encoder and {values[1]} in the decoder")
         else:
             choices[name] = values[0]
+
     gated = "encoder/layer_0/ffn/linear_0_noact/weight" in variables
     activation = _ACTIVATIONS.get((int(choices.get("activation", 0)), gated))
     if activation is None:
-        problems.append(f"activation has the number {choices['activation']:.0f}{' in a gated network' * gated}")
+        problems.append(
+            f"activation has the number {choices['activation']:.0f}{' in a gated network' * gated}"
+        )
+
     has_bias_in_norms = "decoder/layer_0/ffn/layer_norm/beta" in variables
     if not has_bias_in_norms and not choices.get("pre_norm"):
         problems.append("RMSNorm stands after each sublayer; here it stands before them")
+
     tables = [variables[name] for name in _POSITIONS.values() if name in variables]
     is_rotary = _ROTATION in variables
     if is_rotary:
         tables = []
-    elif len(tables) < 2 or any(len(table.shape) != 2 or table.shape[1] != d_model for table in tables):
-        problems.append("it has no table of positions for encoder and decoder, whose positions may be relative")
+    elif len(tables) < 2 or any(table.shape[1:] != (d_model,) for table in tables):
+        problems.append(
+            "it has no table of positions for encoder and decoder, whose positions may be relative"
+        )
+
     if problems:
         raise ValueError(f"{path} cannot be imported: {join_problems(problems)}")
+
     try:
         config = ModelConfig(
             len(source.names),
@@ -165,6 +219,7 @@ def _read_model_config(stored: CTranslate2File, source: PieceOrder, target: Piec
         )
     except ValueError as error:
         raise ValueError(f"{path} cannot be imported: {error}") from None
+
     if problems := _list_head_problems(stored, config):
         raise ValueError(f"{path} cannot be imported: {join_problems(problems)}")
     return config
@@ -179,7 +234,9 @@ def _list_odd_numbers(stored: CTranslate2File, d_model: int) -> list[str]:
             value = stored.read_number(name)
             expected = 1 if variable.dtype == torch.int8 else d_model**0.5
             if not isclose(value or 0.0, expected, rel_tol=1e-3):  # it may be stored in bfloat16
-                problems.append(f"{name} is {value}, and embeddings are multiplied by sqrt(d_model) here")
+                problems.append(
+                    f"{name} is {value}, and embeddings are multiplied by sqrt(d_model) here"
+                )
         elif last in _FIXED_NUMBERS and not variable.shape:
             expected, reason = _FIXED_NUMBERS[last]
             if (value := stored.read_number(name)) != expected:
@@ -189,7 +246,11 @@ def _list_odd_numbers(stored: CTranslate2File, d_model: int) -> list[str]:
 
 def _list_head_problems(stored: CTranslate2File, config: ModelConfig) -> list[str]:
     """Return a sentence for each attention whose heads are not all as wide as d_model / heads."""
-    expected = {"num_heads_kv": (config.heads,), "head_dim": (config.head_width,), "rotary_dim": (0, config.head_width)}
+    expected = {
+        "num_heads_kv": (config.heads,),
+        "head_dim": (config.head_width,),
+        "rotary_dim": (0, config.head_width),
+    }
     problems = []
     for name, variable in stored.variables.items():
         allowed = expected.get(name.rpartition("/")[2])
@@ -221,21 +282,28 @@ def _variable_names(config: ModelConfig) -> Iterator[tuple[str, list[str]]]:
         yield "output_embedding.weight", [_OUTPUT]
     for side, count in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
         for number in range(count):
-            yield from _layer_names(config, f"{side}.{number}", f"{side}/layer_{number}", has_cross=side == "decoder")
+            ours, theirs = f"{side}.{number}", f"{side}/layer_{number}"
+            yield from _layer_names(config, ours, theirs, has_cross=side == "decoder")
         if config.norm_first:
             yield from _norm_names(config, f"{side}_norm", f"{side}/layer_norm")
 
 
-def _layer_names(config: ModelConfig, ours: str, theirs: str, has_cross: bool) -> Iterator[tuple[str, list[str]]]:
+def _layer_names(
+    config: ModelConfig, ours: str, theirs: str, has_cross: bool
+) -> Iterator[tuple[str, list[str]]]:
     """Yield the parameters of one layer: its attentions, its feed-forward network, and the norm of each."""
-    # Queries, keys and values are one matrix; keys and values of the memory are apart from the queries.
+    # Queries, keys and values are one matrix; keys and values of the memory are apart from the
+    # queries.
     attentions = [("self", "self_attention", ["linear_0"], "linear_1")]
     if has_cross:
         attentions.append(("cross", "attention", ["linear_0", "linear_1"], "linear_2"))
-    for our_name, their_name, projections, output in attentions:
-        yield from _linear_names(f"{ours}.{our_name}.qkv", [f"{theirs}/{their_name}/{part}" for part in projections])
-        yield from _linear_names(f"{ours}.{our_name}.output", [f"{theirs}/{their_name}/{output}"])
-        yield from _norm_names(config, f"{ours}.{our_name}_residual.norm", f"{theirs}/{their_name}/layer_norm")
+    for name, their_name, projections, output in attentions:
+        attention = f"{theirs}/{their_name}"
+        inputs = [f"{attention}/{part}" for part in projections]
+        yield from _linear_names(f"{ours}.{name}.qkv", inputs)
+        yield from _linear_names(f"{ours}.{name}.output", [f"{attention}/{output}"])
+        yield from _norm_names(config, f"{ours}.{name}_residual.norm", f"{attention}/layer_norm")
+
     # Of a gated network the half that goes through the activation comes first.
     inner = ["linear_0", "linear_0_noact"] if config.activation == "swiglu" else ["linear_0"]
     yield from _linear_names(f"{ours}.ffn.inner", [f"{theirs}/ffn/{part}" for part in inner])
@@ -276,20 +344,22 @@ def _refuse_other_shapes(
             whole = (sum(shape[0] if shape else 0 for shape in shapes), *shapes[0][1:])
             if whole != expected or any(shape[1:] != shapes[0][1:] for shape in shapes):
                 problems.append(f"{' and '.join(parts)}: {whole}, expected {expected}")
-    if _OUTPUT_BIAS in stored.variables and stored.variables[_OUTPUT_BIAS].shape != (
-        sizes["output_embedding.weight"].stored,
-    ):
-        problems.append(f"{_OUTPUT_BIAS} is {stored.variables[_OUTPUT_BIAS].shape}")
+    bias = stored.variables.get(_OUTPUT_BIAS)
+    if bias is not None and bias.shape != (sizes["output_embedding.weight"].stored,):
+        problems.append(f"{_OUTPUT_BIAS} is {bias.shape}")
+
+    read_elsewhere = {*_FIXED_NUMBERS, *_OTHER_NUMBERS}
     for name, variable in stored.variables.items():
         weight = name.removesuffix("_scale")
         if name != weight and weight in known:
             # One scale for each row, or one for the matrix.
             if variable.shape not in ((), stored.variables[weight].shape[:1]):
                 problems.append(f"{name} is {variable.shape}")
-        elif name not in known and not (
-            variable.shape == () and name.rpartition("/")[2] in {*_FIXED_NUMBERS, *_OTHER_NUMBERS}
-        ):
-            problems.append(f"{name!r:.80} is unknown")
+        elif name not in known:
+            is_number = variable.shape == () and name.rpartition("/")[2] in read_elsewhere
+            if not is_number:
+                problems.append(f"{name!r:.80} is unknown")
+
     if problems:
         raise ValueError(f"{stored.path} cannot be imported: {join_problems(problems)}")
 
@@ -302,16 +372,22 @@ def _read_parts(stored: CTranslate2File, parts: list[str]) -> Tensor:
     return torch.zeros(sum(stored.variables[weight].shape[0] for weight in weights))
 
 
-def _recognize_positions(stored: CTranslate2File, tables: Mapping[str, Tensor]) -> tuple[Positions, bool]:
+def _recognize_positions(
+    stored: CTranslate2File, tables: Mapping[str, Tensor]
+) -> tuple[Positions, bool]:
     """Return the kind of positions, and whether they are all sines and then all cosines."""
     if not any(table.any() for table in tables.values()):
         return "none", False
+
     width = next(iter(tables.values())).shape[1]
     if width % 2 == 0:
         computed = sinusoids(max(len(table) for table in tables.values()), width)
-        for halves in (False, True):
-            expected = computed[:, residual_order(width).argsort()] if halves else computed
-            if all(_rounds_to(stored, name, expected[: len(tables[ours])]) for ours, name in _POSITIONS.items()):
+        halved = computed[:, residual_order(width).argsort()]
+        for halves, expected in ((False, computed), (True, halved)):
+            fits = True
+            for ours, name in _POSITIONS.items():
+                fits = fits and _rounds_to(stored, name, expected[: len(tables[ours])])
+            if fits:
                 return "sinusoidal", halves
     return "learned", False
 
@@ -321,6 +397,7 @@ def _rounds_to(stored: CTranslate2File, name: str, expected: Tensor) -> bool:
     dtype = stored.variables[name].dtype
     if not dtype.is_floating_point:
         return False
-    # Other programs compute the angles in float32: an angle is off by a share of it, so by more the later its position.
+    # Other programs compute the angles in float32: an angle is off by a share
+    # of it, so by more the later its position.
     tolerance = torch.finfo(dtype).eps + 4e-7 * torch.arange(len(expected))[:, None]
     return bool(((stored.read_floats(name) - expected).abs() <= tolerance).all())

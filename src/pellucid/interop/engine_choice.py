@@ -2,9 +2,9 @@
 
 import re
 import warnings
-import weakref
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from pellucid.cpu import count_processors
 from pellucid.decode.request import Engine
@@ -29,38 +29,47 @@ def choose_engine(
 ) -> Engine:
     """Return the engine that was asked for; "auto" takes CTranslate2 where that changes no text.
 
-    That is in float32, for one model that CTranslate2 can hold; and in int8, which only CTranslate2 has. `exported` is
-    a directory that `pellucid export --to ctranslate2` wrote: it takes the place of a conversion of the model, and
-    decides on the precision and the shortlist. `workers` translate a batch each, by default one on each processor.
-    Raises ValueError, with the reason, for an engine that cannot be had.
+    That is in float32, for one model that CTranslate2 can hold; and in int8, which only CTranslate2
+    has. `exported` is a directory that `pellucid export --to ctranslate2` wrote: it takes the place
+    of a conversion of the model, and decides on the precision and the shortlist. `workers`
+    translate a batch each, by default one on each processor. Raises ValueError, with the reason,
+    for an engine that cannot be had.
     """
-    refuse_engine_options(engine, precision, exported, is_ensemble=translator.is_ensemble)
-    if engine == "torch" or (engine == "auto" and (precision == "bfloat16" or translator.is_ensemble)):
+    refuse_engine_options(engine, precision, exported, is_ensemble=translator.models.is_ensemble)
+    only_torch_can = precision == "bfloat16" or translator.models.is_ensemble
+    if engine == "torch" or (engine == "auto" and only_torch_can):
         return translator.torch
-    # A function, so that torch is imported only when a request needs it. It holds the translator, which holds the
-    # engine, weakly: in a cycle, models that a server has replaced would stay in memory until Python looks for cycles.
-    weak = weakref.proxy(translator)
-    bounds_and_fallback = translator.bounds, lambda: weak.torch
+
+    # A function, so that torch is imported only when a request needs it. It holds the models and
+    # not the translator, which holds the engine: in a cycle, models that a server has replaced
+    # would stay in memory until Python looks for cycles.
+    models = translator.models
+    bounds_and_fallback = translator.bounds, lambda: models.engine
+
     if exported is not None:
         _require_export_of(exported, bundle)
         precision = precision_of(exported)
-    # A single worker has all processors: that is quicker for one sentence at a time, except in int8, where
-    # CTranslate2's threads are in each other's way.
-    options = {"workers": workers, "threads": count_processors() if workers == 1 and precision != "int8" else 1}
+
+    # A single worker has all processors: that is quicker for one sentence at a time, except in
+    # int8, where CTranslate2's threads are in each other's way.
+    threads = count_processors() if workers == 1 and precision != "int8" else 1
+    options: dict[str, Any] = {"workers": workers, "threads": threads}
     try:
         if exported is not None:
             options["shortlist"] = (exported / VOCABULARY_MAP).exists()
             chosen = CTranslate2Engine(exported, bundle.tokenizer, *bounds_and_fallback, **options)
         else:
-            chosen = CTranslate2Engine.for_bundle(bundle, *bounds_and_fallback, precision, **options)
+            options["precision"] = precision
+            chosen = CTranslate2Engine.for_bundle(bundle, *bounds_and_fallback, **options)
     except ValueError as error:
         if engine == "auto" and precision == "float32" and exported is None:
             # Without CTranslate2 torch is the normal way, and nothing to warn of.
             if find_spec("ctranslate2"):
-                warnings.warn(f"translating with torch, because {error}", stacklevel=4)  # the caller of `load`
+                reason = f"translating with torch, because {error}"
+                warnings.warn(reason, stacklevel=4)  # the caller of `load`
             return translator.torch
         raise
-    translator.threads = chosen.threads
+    models.threads = chosen.threads
     return chosen
 
 
@@ -68,29 +77,43 @@ def refuse_engine_options(
     engine: str, precision: str, exported: Path | None, is_ensemble: bool, device: str = "cpu"
 ) -> None:
     """Raise ValueError for options that do not go together, and for a device that is not there."""
-    all_precisions = sorted({name for names in PRECISIONS.values() for name in names})
+    all_precisions = sorted({*PRECISIONS["torch"], *PRECISIONS["ctranslate2"]})
+    its_precisions = PRECISIONS.get(engine, all_precisions)
     problems = []
     if engine not in ENGINES:
         problems.append(f"engine is {engine!r}, it must be one of {', '.join(ENGINES)}")
-    elif precision not in PRECISIONS.get(engine, all_precisions):
+    elif precision not in its_precisions:
         problems.append(
-            f"precision is {precision!r}, it must be one of {', '.join(PRECISIONS.get(engine, all_precisions))}"
+            f"precision is {precision!r}, it must be one of {', '.join(its_precisions)}"
         )
+
     needs_ctranslate2 = engine == "ctranslate2" or precision == "int8" or exported is not None
     if device != "cpu":
         problems += _device_problems(device)
         if needs_ctranslate2:
-            problems.append(f"CTranslate2 is run on the CPU here; on {device} take engine = 'torch', without an export")
+            problems.append(
+                f"CTranslate2 is run on the CPU here; on {device} take engine = 'torch', without "
+                "an export"
+            )
+
     if needs_ctranslate2:
-        import_ctranslate2()  # which raises ValueError, with the command to install it, where it is missing
+        # This raises ValueError, with the command to install it, where it is missing.
+        import_ctranslate2()
+
     if exported is not None and precision not in ("float32", precision_of(exported)):
         problems.append(
-            f"{exported} is of precision {precision_of(exported)}, not {precision}; leave the precision out"
+            f"{exported} is of precision {precision_of(exported)}, not {precision}; leave the "
+            "precision out"
         )
     if is_ensemble and needs_ctranslate2:
-        problems.append("several models translate together with engine = 'torch' only, in float32 or bfloat16")
+        problems.append(
+            "several models translate together with engine = 'torch' only, in float32 or bfloat16"
+        )
     if exported is not None and engine == "torch":
-        problems.append(f"{exported} was exported for CTranslate2; leave it out, or take engine = 'ctranslate2'")
+        problems.append(
+            f"{exported} was exported for CTranslate2; leave it out, or take engine = 'ctranslate2'"
+        )
+
     if problems:
         raise ValueError("; ".join(problems))
 
@@ -100,7 +123,10 @@ def _device_problems(device: str) -> list[str]:
     import torch
 
     if not re.fullmatch(r"cuda(:\d+)?", device):
-        return [f"device is {device!r}, it must be cpu, cuda, or one of several GPUs such as cuda:1"]
+        return [
+            f"device is {device!r}, it must be cpu, cuda, or one of several GPUs such as cuda:1"
+        ]
+
     count = torch.cuda.device_count()
     if int(device.partition(":")[2] or 0) < count:
         return []

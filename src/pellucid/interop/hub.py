@@ -30,14 +30,18 @@ def is_hub_name(text: str) -> bool:
 def fetch_marian_model(name: str, revision: str | None = None) -> Path:
     """Fetch the files of a Marian model that are not in the Hub's cache on this machine; return their directory there.
 
-    Weights in a pickle are not fetched. Raises ValueError, saying what to do, without huggingface_hub or a network, and
-    for a model that is not there or has no weights in safetensors.
+    Weights in a pickle are not fetched. Raises ValueError, saying what
+    to do, without huggingface_hub or a network, and for a model that is
+    not there or has no weights in safetensors.
     """
     by_hand = f"hf download {name} --local-dir {name.rpartition('/')[2]}"
-    library = _import_hub(f"{name} is not a directory here, and to fetch the model of that name", by_hand)
-    with _explain_refusals(name, f"fetched; on a machine with a network: {by_hand}, and import that directory"):
+    purpose = f"{name} is not a directory here, and to fetch the model of that name"
+    library = _import_hub(purpose, by_hand)
+    undone = f"fetched; on a machine with a network: {by_hand}, and import that directory"
+    with _explain_refusals(name, undone):
         files = [*JSON_FILES, *SENTENCEPIECE_FILES, WEIGHTS]
         folder = Path(library.snapshot_download(name, revision=revision, allow_patterns=files))
+
     if not (folder / WEIGHTS).is_file():
         raise ValueError(
             f"{name} has no {WEIGHTS} at its revision {revision or 'main'}, and pickles are not fetched; if a pull "
@@ -50,9 +54,10 @@ def fetch_marian_model(name: str, revision: str | None = None) -> Path:
 def push_model(directory: Path, name: str, card: str, private: bool = False) -> str:
     """Upload the files of a model directory, and the card as README.md, in one commit; return the address.
 
-    The repository is made if it is not there. Raises ValueError, saying what to do, without huggingface_hub, a network
-    or a token that may write there, and for a directory that is damaged.
+    The repository is made if it is not there. Raises ValueError, saying what to do, without
+    huggingface_hub, a network or a token that may write there, and for a directory that is damaged.
     """
+
     library = _import_hub("to upload a model", f"hf upload {name} {directory}")
     files = [MANIFEST, *verify_directory(directory)["files"]]
     changes = [library.CommitOperationAdd(file, directory / file) for file in files]
@@ -69,7 +74,9 @@ def _import_hub(purpose: str, by_hand: str) -> ModuleType:
         import huggingface_hub
         from huggingface_hub.utils import disable_progress_bars
     except ImportError:
-        raise ValueError(f"{purpose}: pip install 'pellucid[hub]'; or, by hand: {by_hand}") from None
+        install = "pip install 'pellucid[hub]'"
+        raise ValueError(f"{purpose}: {install}; or, by hand: {by_hand}") from None
+
     if not sys.stderr.isatty():
         disable_progress_bars()
     return huggingface_hub
@@ -93,6 +100,7 @@ def _explain_refusals(name: str, undone: str) -> Iterator[None]:
                 f"the Hub has no model {name} that is open to you: check its name, or log in with a token that may "
                 "read it, or write it for an upload: hf auth login"
             ) from None
+
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{name} cannot be {undone} ({reason:.200})") from None
 
@@ -141,25 +149,29 @@ def _score_lines(dev: object) -> list[str]:
     if not isinstance(dev, Mapping):
         return []
     signatures = dev.get("signatures", {})
-    rows = [
-        f"- {name} {value:.4g}{f', `{signatures[name]}`' if name in signatures else ''}"
-        for name, value in dev.items()
-        if isinstance(value, float)
-    ]
+    rows = []
+    for name, value in dev.items():
+        if isinstance(value, float):
+            signature = f", `{signatures[name]}`" if name in signatures else ""
+            rows.append(f"- {name} {value:.4g}{signature}")
     return ["## Scores on the dev set", "", *rows, ""]
 
 
 def _data_lines(about: Mapping[str, Any]) -> list[str]:
     """Return the corpora, the fingerprints of the text and of the model, and where the model came from."""
-    facts = [
-        *(
-            f"- `{c['corpus']}`: {c['trained_on']:,} pairs trained on of {c['read']:,} read"
-            for c in about.get("pairs", [])
-        ),
-        *([f"- SHA-256 of the training text: `{about['data']}`"] if "data" in about else []),
-        *([f"- updates: {about['step']:,}"] if "step" in about else []),
-        *(f"- {key}: `{json.dumps(about[key], ensure_ascii=False)}`" for key in ("start", "imported") if key in about),
-        f"- SHA-256 of the manifest: `{about['sha256']}`",
-        f"- versions: {', '.join(f'{name} {number}' for name, number in about['versions'].items())}",
-    ]
+    facts = []
+    for corpus in about.get("pairs", []):
+        trained_on, read = corpus["trained_on"], corpus["read"]
+        facts.append(f"- `{corpus['corpus']}`: {trained_on:,} pairs trained on of {read:,} read")
+    if "data" in about:
+        facts.append(f"- SHA-256 of the training text: `{about['data']}`")
+    if "step" in about:
+        facts.append(f"- updates: {about['step']:,}")
+    for key in ("start", "imported"):
+        if key in about:
+            facts.append(f"- {key}: `{json.dumps(about[key], ensure_ascii=False)}`")
+
+    versions = [f"{name} {number}" for name, number in about["versions"].items()]
+    facts.append(f"- SHA-256 of the manifest: `{about['sha256']}`")
+    facts.append(f"- versions: {', '.join(versions)}")
     return ["## Data and origin", "", *facts, ""]

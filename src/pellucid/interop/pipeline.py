@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 _SEARCH_NAMES = {"num_beams": "beam", "num_return_sequences": "n_best", "batch_size": "batch"}
 _SAME_NAMES = ("temperature", "top_k", "top_p")
-_WITHOUT_EFFECT = ("max_length", "max_new_tokens", "truncation", "early_stopping", "clean_up_tokenization_spaces")
+_WITHOUT_EFFECT = (
+    "max_length",
+    "max_new_tokens",
+    "truncation",
+    "early_stopping",
+    "clean_up_tokenization_spaces",
+)
 
 
 def pipeline(
@@ -20,7 +26,8 @@ def pipeline(
 ) -> "TranslationPipeline":
     """Return a translator that is called as the pipeline of transformers was; `defaults` are options of each call.
 
-    `task` is "translation" or "translation_en_to_es", `model` a model directory or a model, `device` a name or number.
+    `task` is "translation" or "translation_en_to_es", `model` a model directory or a model,
+    `device` a name or number.
 
         translator = pellucid.pipeline("translation", model="runs/demo/best")
         translator("The ball is blue.", num_beams=4)        # [{'translation_text': 'La bola es azul.'}]
@@ -31,9 +38,13 @@ def pipeline(
     from pellucid.api import Model, load
 
     if not re.fullmatch(r"translation(_\w+_to_\w+)?", task):
-        raise ValueError(f"task is {task!r:.60}, it must be 'translation' or such as 'translation_en_to_es'")
+        raise ValueError(
+            f"task is {task!r:.60}, it must be 'translation' or such as 'translation_en_to_es'"
+        )
+
     name = device if isinstance(device, str) else "cpu" if device < 0 else f"cuda:{device}"
-    return TranslationPipeline(model if isinstance(model, Model) else load(model, device=name), defaults)
+    loaded = model if isinstance(model, Model) else load(model, device=name)
+    return TranslationPipeline(loaded, defaults)
 
 
 class TranslationPipeline:
@@ -46,24 +57,27 @@ class TranslationPipeline:
     def __call__(self, texts: str | Iterable[str], **options: Any) -> list[Any]:
         """Translate; `options` are num_beams, num_return_sequences, do_sample, temperature, top_k, top_p, batch_size.
 
-        max_length, truncation and their like are taken and have no effect: the limit of a translation follows the
-        length of its source, and a long text is translated in parts. With several sequences, each text of a list has a
-        list of its own.
+        max_length, truncation and their like are taken and have no effect: the limit of a
+        translation follows the length of its source, and a long text is translated in parts. With
+        several sequences, each text of a list has a list of its own.
         """
         search = _search_options({**self.defaults, **options})
         lines = [texts] if isinstance(texts, str) else list(texts)
-        answers = [
-            [{"translation_text": one.text} for one in (best, *best.alternatives)]
-            for best in self.model.translate(lines, **search)
-        ]
         several = search.get("n_best", 1) > 1 and not isinstance(texts, str)
-        return answers if several else [answer for line in answers for answer in line]
+        answers: list[Any] = []
+        for best in self.model.translate(lines, **search):
+            sequences = [{"translation_text": one.text} for one in (best, *best.alternatives)]
+            answers += [sequences] if several else sequences
+        return answers
 
 
 def _search_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the search options of Pellucid that options of transformers ask for."""
     refuse_unknown_options(options, [*_SEARCH_NAMES, "do_sample", *_SAME_NAMES, *_WITHOUT_EFFECT])
-    search = {
-        _SEARCH_NAMES.get(name, name): options[name] for name in (*_SEARCH_NAMES, *_SAME_NAMES) if name in options
-    }
-    return {**search, "method": "sample"} if options.get("do_sample") else search
+    search = {}
+    for name in (*_SEARCH_NAMES, *_SAME_NAMES):
+        if name in options:
+            search[_SEARCH_NAMES.get(name, name)] = options[name]
+    if options.get("do_sample"):
+        search["method"] = "sample"
+    return search

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from pellucid.data.tokenizer import EOS, Tokenizer
 
-Sentences = Sequence[Sequence[int]]  # token ids of each sentence, EOS last, as `Tokenizer` gives them
+# Token ids of each sentence, EOS last, as `Tokenizer` gives them.
+Sentences = Sequence[Sequence[int]]
 _LINKS_AT_ONCE = 2**20  # number of links in a chunk, about; a chunk takes some 50 bytes for each
-_UNWRITABLE = frozenset(" \t\r\n")  # characters that separate pieces and lines in the text form of a shortlist
+# Characters that separate pieces and lines in the text form of a shortlist.
+_UNWRITABLE = frozenset(" \t\r\n")
 
 
 @dataclass(frozen=True)
@@ -38,30 +40,45 @@ class Shortlist:
         return self.always.union(*(self.by_source.get(token, frozenset()) for token in source))
 
 
-def train_lexicon(sources: Sentences, targets: Sentences, iterations: int = 5, most_links: int = 2**25) -> Lexicon:
+def train_lexicon(
+    sources: Sentences, targets: Sentences, iterations: int = 5, most_links: int = 2**25
+) -> Lexicon:
     """Train IBM model 1 (Brown et al. 1993, 4.1) on sentence pairs, by expectation maximisation.
 
-    A link is a position of one side with a position of the other. Of a corpus with more than about `most_links` only
-    every n-th pair is read.
+    A link is a position of one side with a position of the other. Of a corpus with more than about
+    `most_links` only every n-th pair is read.
     """
-    # EOS of a source serves as the empty word, from which comes what no word accounts for; EOS of targets is left out.
-    pairs = [(s, t[:-1]) for s, t in zip(sources, targets, strict=True) if len(s) > 0 and len(t) > 1]
+    pairs, links_in_all = [], 0
+    for source, target in zip(sources, targets, strict=True):
+        # EOS of a source serves as the empty word, from which comes what no word accounts for; EOS
+        # of targets is left out.
+        if len(source) > 0 and len(target) > 1:
+            pairs.append((source, target[:-1]))
+            links_in_all += len(source) * (len(target) - 1)
+
     # The links are held in memory, hence the bound.
-    pairs = pairs[:: max(1, -(-sum(len(s) * len(t) for s, t in pairs) // most_links))]
+    pairs = pairs[:: max(1, -(-links_in_all // most_links))]
     width = 1 + max((max(t) for _, t in pairs), default=0)
+
     keys = np.empty(0, dtype=np.int64)
     for links, _ in _link_chunks(pairs, width):
         keys = np.union1d(keys, links)
+
     # The links are made twice: as 32-bit entries of the table they take half the memory.
-    chunks = [(np.searchsorted(keys, links).astype(np.int32), starts) for links, starts in _link_chunks(pairs, width)]
+    chunks = []
+    for links, starts in _link_chunks(pairs, width):
+        chunks.append((np.searchsorted(keys, links).astype(np.int32), starts))
+
     source, target = np.divmod(keys, width)
     probability = np.ones(len(keys))
     for _ in range(iterations):
         counts = np.zeros(len(keys))
         for entries, starts in chunks:
-            # A target position is shared out among the source positions it may come from (equation 17).
+            # A target position is shared out among the source positions it may come from
+            # (equation 17).
             shares = probability[entries]
-            shares /= np.repeat(np.add.reduceat(shares, starts), np.diff(starts, append=len(shares)))
+            totals = np.add.reduceat(shares, starts)
+            shares /= np.repeat(totals, np.diff(starts, append=len(shares)))
             counts += np.bincount(entries, shares, minlength=len(keys))
         probability = counts / np.bincount(source, counts)[source]
     return Lexicon(source, target, probability)
@@ -72,7 +89,8 @@ def _link_chunks(
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the links of all pairs in chunks, each link as source token * `width` + target token.
 
-    The links of one target position stand together; the second array has the index of each position's first link.
+    The links of one target position stand together; the second array has
+    the index of each position's first link.
 
     >>> [(links.tolist(), starts.tolist()) for links, starts in _link_chunks([([5, 6], [1, 2])], width=10)]
     [([51, 61, 52, 62], [0, 2])]
@@ -83,11 +101,17 @@ def _link_chunks(
         while end < len(pairs) and (end == begin or links < _LINKS_AT_ONCE):
             links += len(pairs[end][0]) * len(pairs[end][1])
             end += 1
-        source_lengths = np.array([len(s) for s, _ in pairs[begin:end]])
-        target_lengths = np.array([len(t) for _, t in pairs[begin:end]])
-        source_tokens = np.fromiter(chain.from_iterable(s for s, _ in pairs[begin:end]), dtype=np.int64)
-        target_tokens = np.fromiter(chain.from_iterable(t for _, t in pairs[begin:end]), dtype=np.int64)
-        # For each target position: how many links it has, where they begin, and where its source sentence begins.
+
+        sources, targets = zip(*pairs[begin:end], strict=True)
+        source_lengths, target_lengths = (
+            np.array([*map(len, sources)]),
+            np.array([*map(len, targets)]),
+        )
+        source_tokens = np.fromiter(chain.from_iterable(sources), dtype=np.int64)
+        target_tokens = np.fromiter(chain.from_iterable(targets), dtype=np.int64)
+
+        # For each target position: how many links it has, where they begin, and where its source
+        # sentence begins.
         counts = np.repeat(source_lengths, target_lengths)
         starts = np.cumsum(counts) - counts
         source_starts = np.repeat(np.cumsum(source_lengths) - source_lengths, target_lengths)
@@ -105,16 +129,15 @@ def make_shortlist(
     """
     frequent = Counter(chain.from_iterable(targets)).most_common(always)
     likeliest = likeliest_targets(table, per_token)
+    offered_always = likeliest.pop(EOS, frozenset()) | {EOS} | {token for token, _ in frequent}
+
     ids = {piece: i for i, piece in enumerate(tokenizer.target_names)}
-    return Shortlist(
-        always=likeliest.pop(EOS, frozenset()) | {EOS} | {token for token, _ in frequent},
-        # With the tokens that spell it a name can be copied, whether training showed it or not.
-        by_source={
-            i: likeliest.get(i, frozenset()) | _pieces_that_spell(piece, ids)
-            for i, piece in enumerate(tokenizer.source_names)
-            if i > EOS
-        },
-    )
+    by_source = {}
+    for i, piece in enumerate(tokenizer.source_names):
+        if i > EOS:
+            # With the tokens that spell it a name can be copied, whether training showed it or not.
+            by_source[i] = likeliest.get(i, frozenset()) | _pieces_that_spell(piece, ids)
+    return Shortlist(offered_always, by_source)
 
 
 def likeliest_targets(table: Lexicon, count: int) -> dict[int, frozenset[int]]:
@@ -123,10 +146,10 @@ def likeliest_targets(table: Lexicon, count: int) -> dict[int, frozenset[int]]:
     source, first, counts = np.unique(table.source, return_index=True, return_counts=True)
     ends = first + np.minimum(counts, count)
     targets = table.target[order]
-    return {
-        token: frozenset(targets[start:end].tolist())
-        for token, start, end in zip(source.tolist(), first.tolist(), ends.tolist(), strict=True)
-    }
+    likeliest = {}
+    for token, start, end in zip(source.tolist(), first.tolist(), ends.tolist(), strict=True):
+        likeliest[token] = frozenset(targets[start:end].tolist())
+    return likeliest
 
 
 def _pieces_that_spell(piece: str, ids: dict[str, int]) -> set[int]:
@@ -139,13 +162,16 @@ def _pieces_that_spell(piece: str, ids: dict[str, int]) -> set[int]:
     if _is_byte(piece):
         # Another byte may be right beside this one.
         return {i for other, i in ids.items() if _is_byte(other)}
+
     # The first two characters: the word-start mark is often one piece with the letter behind it.
     tokens = {ids[start] for start in (piece, piece[:2]) if start in ids}
     for character in piece:
         if character in ids:
             tokens.add(ids[character])
-        else:
-            tokens |= {ids[byte] for byte in (f"<0x{b:02X}>" for b in character.encode()) if byte in ids}
+            continue
+        for byte in character.encode():
+            if f"<0x{byte:02X}>" in ids:
+                tokens.add(ids[f"<0x{byte:02X}>"])
     return tokens
 
 
@@ -154,8 +180,11 @@ def _is_byte(piece: str) -> bool:
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
-def measure_coverage(short: Shortlist, sources: Sentences, targets: Sentences) -> tuple[float, float]:
+def measure_coverage(
+    short: Shortlist, sources: Sentences, targets: Sentences
+) -> tuple[float, float]:
     """Return the share of the references' tokens in the shortlist of their sentence, and its average length."""
+
     tokens = covered = length = 0
     for source, target in zip(sources, targets, strict=True):
         allowed = short.allowed_tokens(source)
@@ -168,21 +197,28 @@ def measure_coverage(short: Shortlist, sources: Sentences, targets: Sentences) -
 def write_vmap(path: str | Path, short: Shortlist, tokenizer: Tokenizer) -> list[str]:
     """Write the shortlist as a vmap.txt of CTranslate2, and return the target pieces that its text form cannot hold.
 
-    A line is a source piece, a tab, and target pieces with spaces between; the target pieces of the line without a
-    source piece are always offered.
+    A line is a source piece, a tab, and target pieces with spaces between; the target pieces of the
+    line without a source piece are always offered.
     """
     source_names = tokenizer.source_names
     target_names = tokenizer.target_names
-    # A source piece that cannot be written has its targets offered always.
-    unwritable = [targets for i, targets in short.by_source.items() if not _UNWRITABLE.isdisjoint(source_names[i])]
-    rows = [("", short.always.union(*unwritable))]
-    rows += [
-        (source_names[i], targets) for i, targets in short.by_source.items() if _UNWRITABLE.isdisjoint(source_names[i])
-    ]
-    left_out = {i for _, targets in rows for i in targets if not _UNWRITABLE.isdisjoint(target_names[i])}
+    always, rows = short.always, list[tuple[str, frozenset[int]]]()
+    for i, targets in short.by_source.items():
+        if _UNWRITABLE.isdisjoint(source_names[i]):
+            rows.append((source_names[i], targets))
+        else:
+            # A source piece that cannot be written has its targets offered always.
+            always |= targets
+
+    rows.insert(0, ("", always))
+    left_out = set()
+    for _, targets in rows:
+        left_out |= {i for i in targets if not _UNWRITABLE.isdisjoint(target_names[i])}
+
     with Path(path).open("w", encoding="utf-8", newline="\n") as file:
         for piece, targets in rows:
-            file.write(f"{piece}\t{' '.join(target_names[i] for i in sorted(targets - left_out))}\n")
+            offered = " ".join(target_names[i] for i in sorted(targets - left_out))
+            file.write(f"{piece}\t{offered}\n")
     return [target_names[i] for i in sorted(left_out)]
 
 
@@ -191,8 +227,11 @@ class OfferedPieces:
 
     def __init__(self, rows: dict[str, str]):
         """Keep the rows: the target pieces of each source piece, with spaces between them."""
-        # A row is split when it is first needed: a text has some hundred of the thousands of source pieces.
-        self.pieces_for = cache(lambda source_piece: frozenset(rows.get(source_piece, "").split(" ")))
+        # A row is split when it is first needed: a text has some hundred of the thousands of source
+        # pieces.
+        self.pieces_for = cache(
+            lambda source_piece: frozenset(rows.get(source_piece, "").split(" "))
+        )
         # CTranslate2 adds the special pieces to every list.
         self.always = self.pieces_for("") | {"<unk>", "<s>", "</s>"}
 

@@ -55,23 +55,25 @@ def create_app(
 ) -> FastAPI:
     """Make the server of a model, and of `others` for other languages, which are loaded when they are needed.
 
-    The page looks into `model`. With `reload`, a function that loads it again, it is loaded anew once its directory was
-    replaced.
+    The page looks into `model`. With `reload`, a function that loads it again, it is loaded anew
+    once its directory was replaced.
 
-    `hosts` are the names it answers to, None for any; `origins` are other sites whose pages may send requests, "*" for
-    all. `terms` apply to every translation, beside a request's own; ValueError, naming them, for terms that the
-    model cannot write. With `keys`, every request must carry one, except requests for the server's health, languages,
-    settings, and documents that it translated, whose names are secret. The page offers sentences of `training_text`
-    and marks words that are rare in it, and shows the training pairs behind a word; anyone who reaches the server can
-    then read this text. Without it no training text is shown.
-    A text that is in `translation_memory` gets the translation there. Suggestions are appended to `corrections`.
+    `hosts` are the names it answers to, None for any; `origins` are other sites whose pages may
+    send requests, "*" for all. `terms` apply to every translation, beside a request's own;
+    ValueError, naming them, for terms that the model cannot write. With `keys`, every request must
+    carry one, except requests for the server's health, languages, settings, and documents that it
+    translated, whose names are secret. The page offers sentences of `training_text` and marks words
+    that are rare in it, and shows the training pairs behind a word; anyone who reaches the server
+    can then read this text. Without it no training text is shown. A text that is in
+    `translation_memory` gets the translation there. Suggestions are appended to `corrections`.
     `request_log` is told of each request, and never of its text, its address or its key.
     """
     limits = limits or Limits()
 
     def load_first() -> Model:
         loaded = reload() if reload else model
-        if terms is not None:  # one that replaced another may not have their pieces: the other then goes on
+        # One that replaced another may not have their pieces: the other then goes on.
+        if terms is not None:
             terms.prepare(loaded.translator.tokenizer)
         return loaded
 
@@ -94,8 +96,8 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        # Fewer than anyio's 40: all of them and the event loop take turns at Python's lock. Those that take documents
-        # apart keep theirs for seconds, the others for milliseconds.
+        # Fewer than anyio's 40: all of them and the event loop take turns at Python's lock. Those
+        # that take documents apart keep theirs for seconds, the others for milliseconds.
         current_default_thread_limiter().total_tokens = service.limits.documents + _SHORT_THREADS
         # The workers are threads that `Service` has already begun.
         if service.head_study is not None:
@@ -133,7 +135,8 @@ def _operation_routes(service: Service) -> APIRouter:
     )
     async def health() -> dict[str, str]:
         """Say that the server and the threads that run the model are up, and get on."""
-        # On the event loop: in a thread it would wait with all others for a thread, and then for Python's lock.
+        # On the event loop: in a thread it would wait with all others
+        # for a thread, and then for Python's lock.
         if not service.is_alive:
             raise Refusal(503, "the thread that runs the model has stopped; restart the server")
         if service.is_stuck:
@@ -168,15 +171,15 @@ def _list_middleware(
         allow_headers=["Authorization"],
         expose_headers=[IGNORED],
     )
-    # Path and HEAD first: all below then sees a path, and GET. The counter stands outside what refuses, so that it
-    # counts refusals too.
+    # Path and HEAD first: all below then sees a path, and GET. The counter stands outside what
+    # refuses, so that it counts refusals too.
     return [
         Middleware(ReadRequestLine),
         Middleware(CountRequests, metrics=service.metrics, log=log),
         Middleware(AddHeaders),
         Middleware(CheckHostAndOrigin, hosts=hosts, origins=origins),
-        # Inside the check of hosts and origins: a preflight request from an unknown site is refused before it is
-        # answered.
+        # Inside the check of hosts and origins: a preflight request from an
+        # unknown site is refused before it is answered.
         *([cors] if origins else []),
         Middleware(LimitRequests, limits=service.limits, refuse_if_full=service.refuse_if_full),
     ]

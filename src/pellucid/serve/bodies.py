@@ -47,14 +47,18 @@ STATUS_MEANINGS = {
 JSON, ENCODED, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 _MOST_FIELDS = 1000
-_MOST_AT_ONCE = 4096  # bytes or characters that are parsed, validated or cut into pieces within a millisecond
-_MOST_NAMED, _LONGEST_NAME = 5, 20  # most names of unknown fields that an answer repeats, and characters of each
+# Bytes or characters that are parsed, validated or cut into pieces within a millisecond.
+_MOST_AT_ONCE = 4096
+# Most names of unknown fields that an answer repeats, and characters of each.
+_MOST_NAMED, _LONGEST_NAME = 5, 20
 _MOST_DIGITS = 40
-_LONGEST_PART_HEADER = 1024  # most bytes before the value of a multipart section: browsers write about a hundred
+# Most bytes before the value of a multipart section: browsers write about a hundred.
+_LONGEST_PART_HEADER = 1024
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (_MOST_DIGITS + 1))
-_NO_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape half of a surrogate pair, UTF-8 cannot hold it
-# A parameter, quoted or plain (RFC 7578, section 4; RFC 2046, section 5.1.1). Nothing in either pattern can match in
-# two ways, so both take a time that is linear in the text.
+# JSON can escape half of a surrogate pair, UTF-8 cannot hold it.
+_NO_CHARACTER = re.compile("[\ud800-\udfff]")
+# A parameter, quoted or plain (RFC 7578, section 4; RFC 2046, section 5.1.1). Nothing in either
+# pattern can match in two ways, so both take a time that is linear in the text.
 _BOUNDARY = re.compile(r';[ \t]*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))(?=[ \t]*(?:;|$))', re.IGNORECASE)
 _FIELD = re.compile(
     rb'^content-disposition:[ \t]*form-data[^\r\n]*?;[ \t]*name="([^"\r\n]*)"', re.IGNORECASE | re.MULTILINE
@@ -78,8 +82,8 @@ class Refusal(Exception):
 
 async def run_by_size(size: int, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
     """Run work on so many bytes or characters: in a thread where it would hold up the event loop, otherwise here."""
-    # The way to a thread and back costs two waits for Python's lock, which are long while the server
-    # is busy.
+    # The way to a thread and back costs two waits for Python's lock,
+    # which are long while the server is busy.
     if size <= _MOST_AT_ONCE:
         return work(*arguments, **options)
     return await run_in_threadpool(work, *arguments, **options)
@@ -97,7 +101,8 @@ async def read_table(request: Request) -> dict[str, Any]:
     kind = media_type(request)
     if kind != JSON:
         raise Refusal(415, f"the body is of type {kind!r:.80}, expected {JSON}")
-    # In a thread: a body that is costly to parse does not stop the event loop from answering other clients.
+    # In a thread: a body that is costly to parse does not stop the
+    # event loop from answering other clients.
     body = await request.body()
     return await run_by_size(len(body), _parse_json, body)
 
@@ -105,8 +110,8 @@ async def read_table(request: Request) -> dict[str, Any]:
 async def read_fields(request: Request) -> dict[str, Any]:
     """Read the fields of a request as LibreTranslate does, from JSON or a form and from the address.
 
-    Where both have a field, the one in a JSON body counts, and otherwise the one in the address. Raises `Refusal` for
-    an unexpected type or content.
+    Where both have a field, the one in a JSON body counts, and otherwise the one in the address.
+    Raises `Refusal` for an unexpected type or content.
     """
     kind, kinds = media_type(request), (JSON, ENCODED, PARTS)
     query = request.url.query.encode()
@@ -116,6 +121,7 @@ async def read_fields(request: Request) -> dict[str, Any]:
         if "q" not in address:
             raise Refusal(415, f"the body is of type {kind!r:.80}, expected {' or '.join(kinds)}")
         return address
+
     body = await request.body()
     if address and not body:
         return address
@@ -136,16 +142,20 @@ def media_type(request: Request) -> str:
 def _parse_json(body: bytes) -> dict[str, Any]:
     """Parse a JSON object; raise `Refusal` where the text is something else."""
     try:
-        # The bytes themselves: Python knows the encodings of JSON, and the mark that some programs write before it.
-        # A function of ours for each number would keep Python's lock for a second where there are 500,000 of them.
-        is_plain = b"\0" not in body[:4] and not _LONG_NUMBER.search(body)  # not in UTF-16, where digits stand apart
+        # The bytes themselves: Python knows the encodings of JSON, and the mark that some programs
+        # write before it. A function of ours for each number would keep Python's lock for a second
+        # where there are 500,000 of them, so it is used only where one is long, and for UTF-16, in
+        # which digits stand apart.
+        is_plain = b"\0" not in body[:4] and not _LONG_NUMBER.search(body)
         table = json.loads(body, parse_int=int if is_plain else _parse_integer)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Refusal(422, f"the body is not JSON: {reason:.120}") from None
+
     if isinstance(table, dict):
         return table
-    # Half a surrogate pair could not be sent, hence ASCII; a list may be long, or nested too deeply to be written.
+    # Half a surrogate pair could not be sent, hence ASCII; a list may be
+    # long, or nested too deeply to be written.
     value = f"a list of {len(table):,} values" if isinstance(table, list) else f"{table!a:.60}"
     raise Refusal(422, f"the body is {value}, expected an object with names and values")
 
@@ -208,8 +218,8 @@ def _split_multipart(body: bytes, content_type: str) -> list[Section]:
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         raise Refusal(422, "the body is not a form: its type names no boundary, so its parts cannot be separated")
-    # The line break before a delimiter belongs to it; the body gets one in front, so that its first delimiter counts
-    # too.
+    # The line break before a delimiter belongs to it; the body gets one in
+    # front, so that its first delimiter counts too.
     delimiter = b"\r\n--" + (boundary[1] or boundary[2]).encode("latin-1")
     # Splitting one further than allowed is enough to know that there are too many fields.
     sections = (b"\r\n" + body).split(delimiter, _MOST_FIELDS + 2)[1:]
@@ -229,6 +239,7 @@ def _parse_part(section: bytes) -> Section:
             f"the body is not a form: a part does not begin, within {_LONGEST_PART_HEADER:,} bytes, with "
             'Content-Disposition: form-data; name="..." and an empty line',
         )
+
     file_name = _FILE_NAME.search(section[:start])
     try:
         name, shown_name = field[1].decode(), file_name[1].decode() if file_name else ""
@@ -268,11 +279,12 @@ def _read_list(text: str) -> str | list[str]:
 
 def validate_table(form: type[Form], table: Mapping[str, Any], *, strict: bool) -> Form:
     """Validate a table as a `form`, `strict` where it came from JSON; raise `Refusal` that names every problem."""
-    # Counted before pydantic, which makes an error of about a kilobyte for each: 500,000 of them took half a gigabyte
-    # and stopped the event loop for seconds.
+    # Counted before pydantic, which makes an error of about a kilobyte for each: 500,000 of them
+    # took half a gigabyte and stopped the event loop for seconds.
     if len(table) > _MOST_FIELDS:
         raise Refusal(422, f"the body has {len(table):,} fields, this server reads {_MOST_FIELDS:,}")
-    # Before pydantic, whose messages repeat the names of unknown fields: half a surrogate pair could not be sent.
+    # Before pydantic, whose messages repeat the names of unknown fields:
+    # half a surrogate pair could not be sent.
     _refuse_invalid_text(table)
     try:
         return form.model_validate(table, strict=strict)
@@ -356,7 +368,8 @@ def install_error_handlers(app: FastAPI) -> None:
     async def answer_refusal(request: Request, error: Refusal) -> JSONResponse:
         return problem_response(error.status, str(error))
 
-    # Starlette and FastAPI would answer the next two with {"detail": ...}, which LibreTranslate's clients do not read.
+    # Starlette and FastAPI would answer the next two with {"detail": ...},
+    # which LibreTranslate's clients do not read.
     @app.exception_handler(RequestValidationError)
     async def answer_invalid_parameters(request: Request, error: RequestValidationError) -> JSONResponse:
         return problem_response(422, _describe_errors(error.errors()))

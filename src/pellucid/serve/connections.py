@@ -27,16 +27,21 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _LOG_EVERY = 60.0  # seconds in which one complaint is logged at most once
-ON_ITS_WAY = 0.2  # seconds during which a stopping server still reads requests that were sent before
-# Shares of `Limits.stopping`: until what is under way is told that the server stops, and until connections are closed
-# whose clients have not read their answer, or have not sent their request. What is left is for the threads to end.
+# Seconds during which a stopping server still reads requests that were sent before.
+ON_ITS_WAY = 0.2
+# Shares of `Limits.stopping`: until what is under way is told that the server stops, and until
+# connections are closed whose clients have not read their answer, or have not sent their request.
+# What is left is for the threads to end.
 _FINISHING_SHARE, _CLOSING_SHARE = 0.5, 0.75
-_LAST_SECONDS = 0.5  # seconds after `Limits.stopping` in which a process that still has not ended ends itself
+# Seconds after `Limits.stopping` in which a process that still has not ended ends itself.
+_LAST_SECONDS = 0.5
 _SWITCH_SECONDS = 0.0005  # seconds for which a thread keeps Python's lock while others want it
-_ACCEPTED_AT_ONCE = 64  # most connections that the event loop accepts in one turn, before it serves the first of them
+# Most connections that the event loop accepts in one turn, before it serves the first of them.
+_ACCEPTED_AT_ONCE = 64
 
 
-SMALL_CHUNKS = 1000  # chunks of a body that may have any size; beyond these, all must have `CHUNK_BYTES` on average
+# Chunks of a body that may have any size; beyond these, all must have `CHUNK_BYTES` on average.
+SMALL_CHUNKS = 1000
 
 CHUNK_BYTES = 64
 
@@ -44,15 +49,17 @@ CHUNK_BYTES = 64
 class Connections:
     """The connections of one server: how many there may be, and which of them have no complete request.
 
-    When there are too many, the one whose header or body has been awaited longest is closed. A client that connects and
-    sends its request at once is therefore answered, however many others hold connections open.
+    When there are too many, the one whose header or body has been awaited longest is
+    closed. A client that connects and sends its request at once is therefore answered,
+    however many others hold connections open.
     """
 
     def __init__(self, limits: Limits):
         # Half of the files: traces, the log and the connections not yet accepted need some too.
         self.limit = min(limits.connections, most_open_files() // 2)
-        # asyncio accepts in three more turns before a connection that gives way is closed, and with a file too many it
-        # stops accepting for a second: what is on its way may take a quarter of the files.
+        # asyncio accepts in three more turns before a connection that gives way is
+        # closed, and with a file too many it stops accepting for a second: what is on
+        # its way may take a quarter of the files.
         self.accepted_at_once = min(_ACCEPTED_AT_ONCE, max(1, most_open_files() // 16))
         self.arrival_seconds = limits.arrival
         self.reading_seconds = limits.seconds
@@ -99,7 +106,8 @@ class _ChunkCounter(h11.Connection):
         elif isinstance(event, h11.Data):
             self.chunks += event.chunk_end
             self.bytes += len(event.data)
-            # A chunk takes 6 microseconds, of one byte or of a thousand, and one read of the socket may hold 43,000.
+            # A chunk takes 6 microseconds, of one byte or of a thousand,
+            # and one read of the socket may hold 43,000.
             if self.are_too_small:
                 raise h11.RemoteProtocolError("the chunks of the body are too small")
         return event
@@ -119,8 +127,9 @@ class _ClosingTransport:
 class Connection(H11Protocol):
     """A connection that is closed when a header takes too long to arrive, or nobody reads the answer.
 
-    Where an answer is given before the whole body has arrived, the rest of the body is dropped for a limited time, so
-    that a client that still sends can read the answer; then the connection is closed.
+    Where an answer is given before the whole body has arrived, the rest of the
+    body is dropped for a limited time, so that a client that still sends can read
+    the answer; then the connection is closed.
     """
 
     def __init__(self, all_connections: Connections, **arguments: Any):
@@ -133,11 +142,13 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a header; with too many connections, close the oldest that is incomplete, or refuse this one."""
-        # uvicorn closes its transport after the last byte of an answer, whether the body has arrived or not.
+        # uvicorn closes its transport after the last byte of an
+        # answer, whether the body has arrived or not.
         super().connection_made(_ClosingTransport(transport, self.close))  # pyright: ignore[reportArgumentType]
         self._socket_transport = transport
         self._wait_for_header()
         self._check_reader()
+
         if len(self.connections) > self.server_connections.limit:
             self.server_connections.complain(
                 f"{self.server_connections.limit} connections are open, as many as may be; those that wait "
@@ -174,12 +185,15 @@ class Connection(H11Protocol):
         if self.conn.their_state is not h11.SEND_BODY:
             self._socket_transport.close()
             return
-        # The system resets a connection that is closed with data unread, and the client would lose its answer.
+
+        # The system resets a connection that is closed with data
+        # unread, and the client would lose its answer.
         if self.cycle and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.server_connections.incomplete.setdefault(self)
         self._dropping_timer = self.loop.call_later(self.server_connections.arrival_seconds, self.transport.abort)
+
         try:
             self.transport.write_eof()
         except OSError:  # the client has gone already
@@ -227,7 +241,8 @@ class Connection(H11Protocol):
         # IDLE also while a header has arrived in part: h11 leaves it only with a complete one.
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self._wait_for_header()
-        # Not with every byte of a body: a client that sends one now and then keeps its place in the queue.
+        # Not with every byte of a body: a client that sends one
+        # now and then keeps its place in the queue.
         elif self._header_timer or not has_half_body:
             self._stop_waiting()
         if has_half_body:
@@ -289,6 +304,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
         raise ValueError(f"--host {host!r}: no address of this machine ({error}); try 127.0.0.1") from None
+
     listener = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":  # elsewhere it would let two servers share a port
@@ -304,14 +320,16 @@ def bind_socket(host: str, port: int) -> socket.socket:
 
 def serve_until_stopped(app: "FastAPI", listener: socket.socket, limits: Limits) -> None:
     """Serve until interrupted or terminated; then finish the requests under way, as far as there is time for them."""
-    # Each thing that the event loop asks of the system gives Python's lock away, and a thread that translates then has
-    # it for a whole interval: at 5 ms, Python's own, a request took a tenth of a second in such waits alone.
+    # Each thing that the event loop asks of the system gives Python's lock away, and a thread that
+    # translates then has it for a whole interval: at 5 ms, Python's own, a request took a tenth of
+    # a second in such waits alone.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # Begun when the server is told to stop, and needed where even the event loop gets no turn any more, or the end of
-    # the process takes too long; otherwise all has ended before.
+    # Begun when the server is told to stop, and needed where even the event loop gets no turn any
+    # more, or the end of the process takes too long; otherwise all has ended before.
     last_resort = Timer(limits.stopping + _LAST_SECONDS, _end_process)
     last_resort.daemon = True
-    # After its shutdown uvicorn raises the signal again, for the handler it found: SIGTERM then ends like Ctrl-C.
+    # After its shutdown uvicorn raises the signal again, for the handler
+    # it found: SIGTERM then ends like Ctrl-C.
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):
@@ -339,7 +357,8 @@ def make_server(app: "FastAPI", limits: Limits, on_stop: Callable[[], object] = 
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            # Here rather than before `run`: uvicorn makes its own loop, and there is none until this call.
+            # Here rather than before `run`: uvicorn makes its own
+            # loop, and there is none until this call.
             asyncio.get_running_loop().set_exception_handler(connections.handle_loop_error)
             await super().startup(sockets)
             for listener in sockets or ():
@@ -372,11 +391,14 @@ def make_server(app: "FastAPI", limits: Limits, on_stop: Callable[[], object] = 
         uvicorn.Config(
             app,
             http=connections.open_protocol,  # pyright: ignore[reportArgumentType]  # a class, or what is called like one
-            backlog=connections.accepted_at_once,  # asyncio also accepts this many in one turn of its loop
-            log_level="error",  # clients cause its warnings, and one client could fill the log with them
+            # Asyncio also accepts this many in one turn of its loop.
+            backlog=connections.accepted_at_once,
+            # Clients cause its warnings, and one client could fill the log with them.
+            log_level="error",
             access_log=False,
             server_header=False,
-            # Clients could escape the limit per address with any address they like in X-Forwarded-For.
+            # Clients could escape the limit per address with any
+            # address they like in X-Forwarded-For.
             proxy_headers=False,
             # `_end_in_time` has ended all before that; uvicorn counts whole seconds.
             timeout_graceful_shutdown=ceil(limits.stopping),

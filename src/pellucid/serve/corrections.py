@@ -9,13 +9,16 @@ from threading import Lock
 
 from pellucid.serve.bodies import Refusal
 
-_LARGEST = 2**28  # bytes of a file of corrections; a server that anyone can reach must not fill the disk
+# Bytes of a file of corrections; a server that anyone can reach must not fill the disk.
+_LARGEST = 2**28
 _LONGEST_FIRST_LINE = 2**20  # bytes of the line by which a file is known
 
-# Line ends and all other control characters: a text is one line of text, and a terminal that shows it obeys none.
+# Line ends and all other control characters: a text is one line of text,
+# and a terminal that shows it obeys none.
 _ONE_LINE = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
 _BLANK_LETTERS = (
-    "\u115f\u1160\u3164\uffa0\u2800"  # fillers and an empty Braille cell: letters and signs that show nothing
+    # Fillers and an empty Braille cell: letters and signs that show nothing.
+    "\u115f\u1160\u3164\uffa0\u2800"
 )
 
 
@@ -30,14 +33,17 @@ class Corrections:
             raise ValueError(
                 f"{path} must end in .jsonl: each correction is stored as a JSON object with its languages{old}"
             )
+
         if self.path.is_fifo() or self.path.is_socket():
             raise ValueError(f"{path} is a pipe or a socket; corrections are appended to a file, so name one")
+
         # Found out now, and not when the first correction is lost.
         with self.path.open("ab+") as file:
             file.seek(0)
             first = file.readline(_LONGEST_FIRST_LINE)
         if first.strip() and not first.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
             raise ValueError(f"{path}:1: no JSON object, so this is no file of corrections; name another one")
+
         self._lock = Lock()
 
     def append(self, source: str, target: str, languages: tuple[str, str]) -> None:
@@ -46,6 +52,7 @@ class Corrections:
         for field, text in zip(("q", "s"), texts, strict=True):
             if not any(map(_is_visible, text)):
                 raise Refusal(422, f"{field}: there is nothing to see in this text, so it is not stored")
+
         row = {
             "source": texts[0],
             "target": texts[1],
@@ -54,6 +61,7 @@ class Corrections:
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
+
         with self._lock:
             file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             try:

@@ -31,9 +31,11 @@ class Direction:
     load: Callable[[], Model]
     # Where it lies, to notice that it was replaced; None for a model that is only in memory.
     directory: Path | None = None
-    # For a direction of a multilingual model: that model, which is in memory once for all of its directions.
+    # For a direction of a multilingual model: that model, which is
+    # in memory once for all of its directions.
     base: "Direction | None" = None
-    # What the model said of its languages when the server began; one that replaces it must say the same.
+    # What the model said of its languages when the server
+    # began; one that replaces it must say the same.
     manifest: Mapping[str, Any] | None = None
 
     def split(self, manifest: Mapping[str, Any]) -> "list[Direction]":
@@ -45,7 +47,8 @@ class Direction:
         if not codes:
             return [self]
         if self.languages.are_named:
-            # The very code before another one of its language: "pt-BR" before "pt", and "eng" for "en".
+            # The very code before another one of its language:
+            # "pt-BR" before "pt", and "eng" for "en".
             source, target = self.languages.source, self.languages.target
             fitting = [languages for languages in codes if languages.fit(source, target)]
             if not fitting:
@@ -60,6 +63,7 @@ class Direction:
         """
         if self.manifest is None:
             return None
+
         offered, before = _list_codes(manifest), _list_codes(self.manifest)
         is_multilingual, was_multilingual = (bool(one.get("directions")) for one in (manifest, self.manifest))
         if is_multilingual != was_multilingual:
@@ -71,6 +75,7 @@ class Direction:
             # The languages may have been named for it when the server began.
             named = [(languages.source, languages.target) for languages in served]
             fits = _standardise(offered) in (_standardise(before), _standardise(named))
+
         if fits:
             return None
         return ", ".join(f"{source} to {target}" for source, target in offered) or "languages that it does not name"
@@ -106,6 +111,7 @@ class Directions:
         self.failed_reloads = 0
         # The state of its directory in which a model was last refused, so that each is told once.
         self._refused: dict[Direction, tuple[int, ...] | None] = {}
+
         # Each of several models must say its languages, and no two models may have the same ones.
         for number, direction in enumerate(self.all if len(self.all) > 1 else ()):
             if not direction.languages.are_named:
@@ -135,8 +141,8 @@ class Directions:
     def model(self, direction: Direction) -> Model:
         """Return the model of a direction, which is loaded if it is not in memory or lies on disk in a newer form.
 
-        That may take seconds. If a newer form cannot be loaded, or is of other languages, the one in memory goes on;
-        raises `Refusal` if none is in memory. The log says why.
+        That may take seconds. If a newer form cannot be loaded, or is of other languages, the one
+        in memory goes on; raises `Refusal` if none is in memory. The log says why.
         """
         return direction.set_language(self._load(direction.base or direction))
 
@@ -161,6 +167,7 @@ class Directions:
                     ) from None
                 # Not tried again until the directory changes once more.
                 model = kept
+
             with self._lock:
                 self._loaded[direction] = model, identity
                 self._loaded.move_to_end(direction)
@@ -214,6 +221,7 @@ class Directions:
             for side, code in (("source", source), ("target", target)):
                 if not is_language_code(code) and (side, code) != ("source", "auto"):
                     raise Refusal(422, f"{side}: {code!r:.40} is not a language code; write es, spa or pt-BR")
+
         fitting = [direction for direction in self.all if direction.languages.fit(source, target)]
         if not fitting:
             who = "this model" if len(self.all) == 1 else "this server"
@@ -225,6 +233,7 @@ class Directions:
                     "name another target",
                 )
             raise Refusal(422, describe_missing_direction((one.languages for one in self.all), source, target, who))
+
         if len(fitting) == 1:
             return fitting[0]
         return max(fitting, key=lambda direction: measure_known_words(direction.tokenizer, texts))
@@ -247,10 +256,11 @@ class Directions:
     @property
     def targets(self) -> dict[str, list[str]]:
         """Codes of all languages, as most programs write them, each with those into which it is translated here."""
-        pairs = [
-            (write_standard_code(direction.languages.source), write_standard_code(direction.languages.target))
-            for direction in self.all
-        ]
+        pairs = []
+        for direction in self.all:
+            source, target = direction.languages.source, direction.languages.target
+            pairs.append((write_standard_code(source), write_standard_code(target)))
+
         targets: dict[str, list[str]] = {}
         for source, target in pairs:
             targets.setdefault(source, []).append(target)
@@ -265,9 +275,9 @@ _WORD = re.compile(r"[^\W\d_]+")
 def measure_known_words(tokenizer: Tokenizer, texts: Iterable[str]) -> float:
     """Return how many percent of the words of these texts the source vocabulary knows; 0 for texts without a word.
 
-    A word is known that is a single piece, for only words of the training text become one. Where words have no pieces
-    of their own, in vocabularies of single characters and in scripts without spaces, it is enough that all of its
-    characters have one.
+    A word is known that is a single piece, for only words of the training text become one. Where
+    words have no pieces of their own, in vocabularies of single characters and in scripts without
+    spaces, it is enough that all of its characters have one.
     """
     words = [word for text in texts for word in _WORD.findall(text)]
     known = 0

@@ -35,13 +35,15 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",  # sentences are private: no proxy or browser should keep them
 }
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})  # names by which only this machine reaches the server
+# Names by which only this machine reaches the server.
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # Host header: a name or an address, and perhaps a port (RFC 9110, section 7.2).
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
 _FORM_BYTES = 2**16  # bytes of a form beside the document in it
 # Paths outside the limits: monitoring needs them most when the server is overloaded.
 _ALWAYS_ANSWERED = ("/health", "/metrics")
-_TRANSLATING = ("/translate", "/translate_get", "/MTRestService/TranslateJson")  # paths that need a turn of the model
+# Paths that need a turn of the model.
+_TRANSLATING = ("/translate", "/translate_get", "/MTRestService/TranslateJson")
 
 
 class ReadRequestLine:
@@ -126,9 +128,10 @@ def _has_body(headers: Headers) -> bool:
 class CheckHostAndOrigin:
     """Refuses requests addressed to a name this server does not know, or sent by pages that are not allowed.
 
-    Without it, any page in the user's browser could use a server on the user's machine: through a name that was made to
-    point there (DNS rebinding), or blindly, by a form. `hosts` are names without a port, None for any; `origins` are
-    the other sites whose pages may send requests, "*" for any.
+    Without it, any page in the user's browser could use a server on the user's
+    machine: through a name that was made to point there (DNS rebinding), or blindly,
+    by a form. `hosts` are names without a port, None for any; `origins` are the other
+    sites whose pages may send requests, "*" for any.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] | None, origins: Collection[str]):
@@ -149,7 +152,8 @@ class CheckHostAndOrigin:
         if origin is None or origin in self.origins or "*" in self.origins:
             return None
         scheme, _, origin_host = origin.lower().partition("://")
-        # An https page reached this http server through a proxy, and nobody puts a proxy before a loopback name.
+        # An https page reached this http server through a proxy, and
+        # nobody puts a proxy before a loopback name.
         schemes = ("http",) if _host_name(host) in LOOPBACK else ("http", "https")
         if origin_host != host.lower() or scheme not in schemes:
             return Refusal(403, f"pages of {origin!r:.80} may not use this server; allow them with --allow-origin")
@@ -174,18 +178,21 @@ class LimitRequests:
         self.limits = limits
         self.refuse_if_full = refuse_if_full
         self.open: collections.Counter[str] = collections.Counter()
-        # Uploads take no place among the documents while they arrive, so it is their bytes that are bounded.
+        # Uploads take no place among the documents while they
+        # arrive, so it is their bytes that are bounded.
         self.arriving = 0
         self.most_arriving = limits.documents * limits.document_bytes + limits.open_requests * limits.body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in _ALWAYS_ANSWERED:
             return await self.app(scope, receive, send)
+
         # From here on its time runs, as `Service.seconds_left` reads it.
         scope.setdefault("state", {})["arrived"] = time.monotonic()
         try:
             with self.count_open((scope.get("client") or ("", 0))[0]):
-                # Before anything else is done: what a server under load spends on those it refuses, others wait for.
+                # Before anything else is done: what a server under load
+                # spends on those it refuses, others wait for.
                 if scope["path"] in _TRANSLATING:
                     self.refuse_if_full()
                 largest = self.limits.body
@@ -202,21 +209,23 @@ class LimitRequests:
             raise Refusal(
                 503, f"{self.limits.open_requests} requests are open already, which is as many as this server takes"
             )
+
         from_one_address = self.limits.each or self.limits.open_requests
         if self.open[address] >= from_one_address:
             raise Refusal(429, f"{from_one_address} requests from your address are open already")
+
         self.open[address] += 1
         try:
             yield
         finally:
             self.open[address] -= 1
-            self.open += (
-                collections.Counter()
-            )  # adding drops counts of 0, so the table does not grow with every address
+            # Adding drops counts of 0, so that the table does not grow with every address.
+            self.open += collections.Counter()
 
     def read_body_when_asked(self, headers: Headers, receive: Receive, largest: int) -> Receive:
         """Make the `receive` of a route: it returns the body in one message, then the connection's next ones."""
-        # A request without a body may already be answered when the first message, of its client's leaving, arrives.
+        # A request without a body may already be answered when the first
+        # message, of its client's leaving, arrives.
         was_read = not _has_body(headers)
 
         async def receive_whole() -> Message:
@@ -264,8 +273,8 @@ class Metrics:
     """Counters of requests, for Prometheus; none of them holds a text, an address or a key."""
 
     def __init__(self) -> None:
-        # Not the library's global registry, which refuses a second counter of the same name: a process may hold two
-        # servers.
+        # Not the library's global registry, which refuses a second counter of the same name: a
+        # process may hold two servers.
         self.registry = CollectorRegistry()
         self.requests = Counter("pellucid_requests", "requests answered", ("path", "status"), registry=self.registry)
         self.seconds = Histogram(
@@ -285,7 +294,8 @@ class Metrics:
         )
 
 
-# A function that is told of each request: its method, the path of its route, the status and the seconds it took.
+# A function that is told of each request: its method, the path of its
+# route, the status and the seconds it took.
 RequestLog = Callable[[str, str, int, float], object]
 
 
@@ -300,7 +310,8 @@ class CountRequests:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        start, status = time.perf_counter(), 0  # 0 stays where the connection broke before an answer began
+        # 0 stays where the connection broke before an answer began.
+        start, status = time.perf_counter(), 0
 
         async def send_and_note_status(message: Message) -> None:
             nonlocal status
@@ -311,8 +322,8 @@ class CountRequests:
         try:
             await self.app(scope, receive, send_and_note_status)
         finally:
-            # The template of the route, such as /trace/{identity}: a raw path would let clients create any number of
-            # series.
+            # The template of the route, such as /trace/{identity}: a raw path would let clients
+            # create any number of series.
             path = getattr(scope.get("route"), "path", "none")
             self.metrics.requests.labels(path, str(status)).inc()
             seconds = time.perf_counter() - start
@@ -365,7 +376,8 @@ _BEARER = HTTPBearer(auto_error=False, description="a key of this server")
 class ApiKeys:
     """The keys of a server; without any, everybody is answered.
 
-    A key may have a number of requests that it is good for in a minute: they come back evenly over the minute.
+    A key may have a number of requests that it is good for in a
+    minute: they come back evenly over the minute.
     """
 
     def __init__(
@@ -438,7 +450,8 @@ class ApiKeys:
     def check(self, request: Request, field: object) -> None:
         """Raise `Refusal` for a request without a valid key, as LibreTranslate does.
 
-        `field` is what the body has for a key, which may be anything; a text goes before the key of the header.
+        `field` is what the body has for a key, which may be anything;
+        a text goes before the key of the header.
         """
         if self:
             self._count_request(field if isinstance(field, str) and field else request.state.key, 403)

@@ -42,7 +42,8 @@ _IGNORED_MEANS = "names of the first fields of the request that are not known he
 NAMES_IGNORED: dict[int | str, dict[str, Any]] = {
     200: {"headers": {IGNORED: {"schema": {"type": "string"}, "description": _IGNORED_MEANS}}}
 }
-# Reasons to stop, in ascending order: an answer made of several translations reports the last of theirs.
+# Reasons to stop, in ascending order: an answer made of several
+# translations reports the last of theirs.
 STOP_ORDER = ("same", "empty", "memory", "eos", "length", "failed")
 _SAME = "the text is asked for in its own language, so it stays as it is"
 
@@ -191,13 +192,16 @@ def libretranslate_routes(service: Service) -> APIRouter:
         if service.corrections is None:
             raise Refusal(403, "suggestions are not stored here; the server needs --corrections FILE for that")
         refuse_long_text(len(form.s), limits.characters)
-        # With "auto", the direction that would translate the text, as it has done before somebody corrected it.
+
+        # With "auto", the direction that would translate the text, as
+        # it has done before somebody corrected it.
         direction = await run_in_threadpool(directions.find, form.source, form.target, [form.q])
         codes = direction.languages.codes
         if codes is None:
             if form.source == "auto":
                 raise Refusal(422, "source: name the language of the text, which a correction is stored with")
             codes = write_standard_code(form.source), write_standard_code(form.target)
+
         await run_in_threadpool(service.corrections.append, form.q, form.s, codes)
         return Suggested(success=True)
 
@@ -213,14 +217,16 @@ def libretranslate_routes(service: Service) -> APIRouter:
         known = await run_in_threadpool(directions.detect, _as_list(form.q))
         return [Detected(language=code, confidence=percent) for code, percent in known]
 
-    # Argos Translate's own client asks for them by POST, which is no part of LibreTranslate's description.
+    # Argos Translate's own client asks for them by POST, which is
+    # no part of LibreTranslate's description.
     @router.post("/languages", include_in_schema=False)
     @router.get("/languages", responses=documented_responses())
     def list_languages() -> list[Language]:
         """List the languages, each with those into which it is translated here."""
-        return [
-            Language(code=code, name=language_name(code), targets=into) for code, into in directions.targets.items()
-        ]
+        languages = []
+        for code, into in directions.targets.items():
+            languages.append(Language(code=code, name=language_name(code), targets=into))
+        return languages
 
     @router.get("/frontend/settings", responses=documented_responses())
     def settings() -> dict[str, Any]:
@@ -268,7 +274,10 @@ def cat_tool_routes(service: Service) -> APIRouter:
     @router.get("/MTRestService/ListSupportedLanguagePairs", responses=documented_responses())
     def list_language_pairs() -> list[str]:
         """List the pairs of languages, by which OPUS-CAT's clients test the connection."""
-        return [f"{source}-{target}" for source, into in service.directions.targets.items() for target in into]
+        pairs: list[str] = []
+        for source, into in service.directions.targets.items():
+            pairs.extend(f"{source}-{target}" for target in into)
+        return pairs
 
     # A path of its own, which the plug-in is told: at /translate LibreTranslate knows POST alone.
     @router.get(
@@ -294,23 +303,33 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     """Translate the texts of a form, each as a whole or as the texts in its HTML."""
     if form.alternatives > service.limits.alternatives:
         raise Refusal(422, f"alternatives: this server gives {service.limits.alternatives} at most")
+
     texts, ranks = _as_list(form.q), 1 + form.alternatives
     if service.directions.stays_same(form.source, form.target):
         return _join_answers(form, [_keep_text(text, ranks) for text in texts])
+
     characters = sum(map(len, texts))
     direction = await run_by_size(characters, service.directions.find, form.source, form.target, texts)
     languages = direction.languages.codes
-    pages: list[Parts] = [
-        split_html(text, DocumentReading(languages)) if form.format == "html" else [TextSlot(text)] for text in texts
-    ]
-    segments = tuple(slot.text for page in pages for slot in list_slots(page))
-    # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
+
+    pages: list[Parts] = []
+    segments: list[str] = []
+    for text in texts:
+        is_html = form.format == "html"
+        page = split_html(text, DocumentReading(languages)) if is_html else [TextSlot(text)]
+        pages.append(page)
+        segments.extend(slot.text for slot in list_slots(page))
+
+    # A search gives as many alternatives as its beam holds; the default beam stays where that
+    # suffices.
     search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
     # In a thread: the terms of a request are added to the terms of the server, which may be many.
     terms = await run_in_threadpool(service.terms_with, form.terms) if form.terms else service.terms
-    job = TranslationJob(segments, direction, search, terms)
+    job = TranslationJob(tuple(segments), direction, search, terms)
     translations = iter(await service.answer(request, service.translation_worker, job))
-    answers = [_assemble_text(page, translations, ranks, languages[1] if languages else None) for page in pages]
+    target = languages[1] if languages else None
+    answers = [_assemble_text(page, translations, ranks, target) for page in pages]
+
     if service.translation_memory is None:
         for answer in answers:
             answer.memory = None
@@ -327,7 +346,9 @@ def _join_answers(form: TranslateRequest, answers: list[Translated]) -> Translat
     """Return the answer for a text, or, for a list, one answer whose fields are lists."""
     if isinstance(form.q, str):
         return answers[0]
-    columns = {name: [getattr(answer, name) for answer in answers] for name in Translated.model_fields}
+    columns = {}
+    for name in Translated.model_fields:
+        columns[name] = [getattr(answer, name) for answer in answers]
     if any(columns["missing_sentences"]):
         columns["missing_sentences"] = [count or 0 for count in columns["missing_sentences"]]
     optional = {name for name, field in Translated.model_fields.items() if not field.is_required()}
@@ -348,7 +369,8 @@ async def _read_limited_form(request: Request, response: Response, form: type[Fo
     Raises `Refusal` without a key, beyond the limits, or for an invalid field.
     """
     table = await read_fields(request)
-    # First of all checks: a client without a key learns nothing else about the server, and costs it little.
+    # First of all checks: a client without a key learns nothing
+    # else about the server, and costs it little.
     service.keys.check(request, table.get("api_key"))
     # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
     strict = media_type(request) == JSON
@@ -370,20 +392,24 @@ def validate_limited(form: type[Form], table: dict[str, Any], limits: Limits, *,
     if len(texts) > limits.texts:
         raise Refusal(413, f"{len(texts):,} texts, this server takes {limits.texts:,} at a time")
     refuse_long_text(sum(len(text) for text in texts if isinstance(text, str)), limits.characters)
+
     # In a form, terms are the text of a JSON object.
     if isinstance(table.get("terms"), str):
         try:
             table["terms"] = json.loads(table["terms"])
         except (ValueError, RecursionError):
             raise Refusal(422, "terms: expected a JSON object of source terms and target terms") from None
+
     terms = table.get("terms")
     if isinstance(terms, Mapping):  # anything else is left to pydantic
         if len(terms) > limits.request_terms:
             raise Refusal(413, f"{len(terms):,} terms, this server takes {limits.request_terms:,} at a time")
-        longest = max((len(side) for pair in terms.items() for side in pair if isinstance(side, str)), default=0)
+        sides = [*terms.keys(), *terms.values()]
+        longest = max((len(side) for side in sides if isinstance(side, str)), default=0)
         if longest > limits.term_characters:
             most = f"{limits.term_characters:,} at most"
             raise Refusal(413, f"a term of {longest:,} characters, this server takes terms of {most}")
+
     return validate_table(form, table, strict=strict)
 
 
@@ -395,17 +421,20 @@ def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int, lang
     """Put the n-th best translations of all segments together to the n-th best translation of the page."""
     translations = [next(answers) for _ in list_slots(page)]
     ranked = [[translation, *translation.alternatives] for translation in translations]
+
     texts: list[str] = []
     for rank in range(max(map(len, ranked), default=1)):
         # A segment with fewer translations than others repeats its last one.
         chosen = (segment_ranks[min(rank, len(segment_ranks) - 1)].text for segment_ranks in ranked)
         texts.append(fill_slots(page, chosen, language=language))
+
     # Different hypotheses may detokenize to one text; `fromkeys` drops repeats and keeps the order.
     best, *alternatives = list(dict.fromkeys(texts))[:ranks]
     notes = [note for translation in translations for note in translation.notes]
     found = [translation.remembered for translation in translations if translation.remembered]
     # A page is no surer than the least sure of its segments.
     confidences = [translation.confidence for translation in translations if translation.confidence is not None]
+
     return Translated(
         translatedText=best,
         alternatives=alternatives if ranks > 1 else None,
@@ -432,11 +461,13 @@ def _describe_form(form: type[BaseModel], service: Service, kind: str) -> dict[s
     fields = schema["properties"]
     text = {"type": "string", "maxLength": limits.characters}
     fields["api_key"]["description"] = _KEY if service.keys else _NO_KEY
+
     if form is SuggestRequest:
         for side in ("q", "s"):
             fields[side]["maxLength"] = limits.characters
         describe_languages(fields, service.directions)
         return schema
+
     # A form has no way to write a list without texts, nor a null, and all of its values are texts.
     is_json = kind == JSON
     several = {"type": "array", "items": text, "minItems": 0 if is_json else 1, "maxItems": limits.texts}
@@ -446,10 +477,12 @@ def _describe_form(form: type[BaseModel], service: Service, kind: str) -> dict[s
         fields["format"] |= {"type": ["string", "null"], "enum": ["text", "html", *empty]}
         fields["alternatives"]["maximum"] = limits.alternatives
         if is_json:
-            # The words for numbers say nothing of texts, and the pattern nothing of numbers. A fraction is cut off.
+            # The words for numbers say nothing of texts, and the pattern
+            # nothing of numbers. A fraction is cut off.
             numbers = "|".join(map(str, range(limits.alternatives + 1)))
             fields["alternatives"] |= {"type": ["number", "string", "null"], "pattern": f"^({numbers}|-[0-9]{{1,5}})?$"}
             fields["alternatives"]["exclusiveMaximum"] = fields["alternatives"].pop("maximum") + 1
+
         table, _ = fields["terms"]["anyOf"]
         table["maxProperties"] = limits.request_terms
         for side in ("propertyNames", "additionalProperties"):

@@ -37,7 +37,7 @@ _GIVING_UP_SHARE = 0.95
 _LEAST_CLOSING_SECONDS = 0.5  # seconds that a worker's thread has to notice that nobody waits any more
 # Bounds on the texts and characters of one call; a larger request is translated alone.
 TEXTS_TOGETHER, _CHARACTERS_TOGETHER = 64, 10_000
-MODELS_OF_TRACES = 3  # models of which traces are stored, as each trace holds its whole model
+MODELS_OF_TRACES = 3  # stored traces belong to no more models than these, for each holds its whole model
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")

@@ -62,7 +62,8 @@ class Limits:
     ] = 40_000_000
 
 
-# Private-use tags (BCP 47, section 2.2.7) for the source and target of a model that names no languages.
+# Private-use tags (BCP 47, section 2.2.7) for the source and
+# target of a model that names no languages.
 _UNNAMED = ("x-source", "x-target")
 
 
@@ -78,7 +79,8 @@ class Languages:
         cls, manifest: Mapping[str, Any], source: str | None = None, target: str | None = None
     ) -> "Languages":
         """Take the given codes, or else the codes in the model's manifest; raise ValueError for an invalid code."""
-        # A name on the command line goes before the model's: an imported model may carry none, or a wrong one.
+        # A name on the command line goes before the model's: an
+        # imported model may carry none, or a wrong one.
         if source is None:
             source, target = read_languages(manifest) or (None, None)
         if source is None or target is None:

@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping
 from threading import Event
 from typing import Any
 
-# Seconds for which a thread waits for its turn at most: work goes on, slowly, beside a loop that is never done.
+# Seconds for which a thread waits for its turn at most: work goes on,
+# slowly, beside a loop that is never done.
 _LONGEST_WAIT = 0.05
 
 
 class LoopTurns:
     """Keeps threads waiting, between two steps of their work, while the event loop has something to do.
 
-    Python runs one thread at a time, and one that asks the system for something loses its turn. The event loop does
-    that a dozen times for each request, while a thread that translates hardly ever does. So on a busy machine the loop
-    waited for its turn for nine tenths of the time, and `/health` was answered after ten seconds.
+    Python runs one thread at a time, and one that asks the system for something loses its turn. The
+    event loop does that a dozen times for each request, while a thread that translates hardly ever
+    does. So on a busy machine the loop waited for its turn for nine tenths of the time, and
+    `/health` was answered after ten seconds.
     """
 
     def __init__(self) -> None:

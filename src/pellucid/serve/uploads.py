@@ -27,7 +27,8 @@ from pellucid.serve.directions import Direction
 from pellucid.serve.libretranslate import NAMES_IGNORED, describe_languages, name_ignored, validate_limited
 from pellucid.serve.service import BoundedStore, Patience, Service, TranslationJob
 
-# Bounds on the texts of a document that are translated together, between which other requests get their turn.
+# Bounds on the texts of a document that are translated together,
+# between which other requests get their turn.
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 32, 4000
 _WAIT = 0.2  # seconds until a document asks again for its turn where as many requests wait as may
 _SAMPLE = 64  # texts by which the language of a document is recognised
@@ -79,7 +80,8 @@ def file_routes(service: Service) -> APIRouter:
     async def translate_file(request: Request, response: Response) -> TranslatedFile:
         """Translate a document, and return the address where it can be fetched for some minutes.
 
-        The ending of its name tells its format. Everything in it that is not translated stays as it is.
+        The ending of its name tells its format. Everything in it
+        that is not translated stays as it is.
         """
         nonlocal under_way
 
@@ -87,7 +89,8 @@ def file_routes(service: Service) -> APIRouter:
             if under_way >= limits.documents:
                 raise Refusal(503, f"{limits.documents} documents are being translated, which is as many as may")
 
-        # Before the body is read, which may be some megabytes, and after it: a body that never arrives takes no place.
+        # Before the body is read, which may be some megabytes, and after it:
+        # a body that never arrives takes no place.
         refuse_too_many()
         fields, upload = await read_upload(request)
         refuse_too_many()
@@ -135,10 +138,13 @@ async def _translate_upload(
     form = await run_in_threadpool(validate_limited, TranslateFileRequest, fields, service.limits, strict=False)
     if upload is None:
         raise Refusal(422, "file: the form has no file")
-    service.directions.find(form.source, form.target)  # refuses other languages before the document is read
+
+    # Refuses other languages before the document is read.
+    service.directions.find(form.source, form.target)
     # As documents write it, and names of files: a client may send three letters.
     target = write_standard_code(form.target)
     languages = None if form.source == "auto" else (form.source, target)
+
     try:
         name = PurePath(upload.file_name).name
         document = await service.run_while_wanted(
@@ -148,22 +154,27 @@ async def _translate_upload(
         raise Refusal(413, str(error)) from None
     except ValueError as error:
         raise Refusal(400, str(error)) from None
+
     direction = await run_in_threadpool(service.directions.find, form.source, form.target, document.texts[:_SAMPLE])
     terms = await run_in_threadpool(service.terms_with, form.terms)
     translations = await _translate_texts(request, service, document.texts, direction, terms)
     written = [translation.text for translation in translations]
+
     try:
         language = target if direction.languages.are_named else None
         content = await run_in_threadpool(document.write, written, language=language)
     except ValueError as error:
         raise Refusal(400, str(error)) from None
+
     failed = sum(translation.stop == "failed" for translation in translations)
     account = make_account(document.texts, written, failed, document.kept)
     suffix = document_suffix(upload.file_name) or ""
     stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.file_name).stem)[:80] or "document"
-    # LibreTranslate's own form: an identity that nobody can guess, and then the name of the download.
+    # LibreTranslate's own form: an identity that nobody can
+    # guess, and then the name of the download.
     name = f"{secrets.token_hex(16)}.{stem}_{target}{suffix}"
     store.put(name, (content, DOCUMENT_FORMATS[suffix].media_types[suffix]), len(content))
+
     return TranslatedFile(
         translatedFileUrl=str(request.url_for("download_file", name=name)),
         texts=len(translations),
@@ -181,11 +192,13 @@ async def _translate_texts(
     model = await run_in_threadpool(service.directions.model, direction)
     reader = DocumentReader(model.translator.context)
 
-    # Of the whole document: each piece waits for its turn, and the sum of these waits would have no end.
+    # Of the whole document: each piece waits for its turn, and
+    # the sum of these waits would have no end.
     patience = Patience(service.seconds_left(request))
     for chunk in _cut_into_chunks(texts):
         contexts = tuple(map(reader.take, chunk))
-        # With its model: one that is replaced in the meantime does not translate the rest of the document.
+        # With its model: one that is replaced in the meantime
+        # does not translate the rest of the document.
         job = TranslationJob(tuple(chunk), direction, SearchConfig(scores=False), terms, contexts, model)
         while True:
             try:

@@ -16,7 +16,8 @@ Answer = TypeVar("Answer")
 
 PAIRS_STUDIED = 64  # pairs of the dev text on which heads are studied, its first ones
 _PAUSE_SECONDS = 0.05  # seconds between two looks at whether somebody still waits for an answer
-_QUIET_SECONDS = 1.0  # seconds without work before the study goes on: who asks once often asks again
+# Seconds without work before the study goes on: who asks once often asks again.
+_QUIET_SECONDS = 1.0
 # Function that studies the heads; it calls its argument after each step of the work.
 Study = Callable[[Callable[[], None]], dict[str, Any]]
 
@@ -68,10 +69,11 @@ class _Job(Generic[Question, Answer]):
 class Worker(Generic[Question, Answer]):
     """One thread that answers jobs in the order they came, batching those that `together` allows.
 
-    `answer` returns one answer for each question of its list. Where it raises for several jobs, each job is tried
-    alone, so that an error reaches only the job that caused it. It is also given a function to call between its steps,
-    which raises `JobsCancelled` once all jobs of its list are cancelled or too late, and calls `wait_for_turn` before
-    that. A job whose deadline has passed when its turn comes is not begun.
+    `answer` returns one answer for each question of its list. Where it raises for several jobs,
+    each job is tried alone, so that an error reaches only the job that caused it. It is also given
+    a function to call between its steps, which raises `JobsCancelled` once all jobs of its list are
+    cancelled or too late, and calls `wait_for_turn` before that. A job whose deadline has passed
+    when its turn comes is not begun.
     """
 
     _NEWEST_SHARE = 0.2  # weight of the newest jobs in the mean time of a job
@@ -130,8 +132,9 @@ class Worker(Generic[Question, Answer]):
     def submit(self, question: Question, seconds: float = inf, limit: float = inf) -> JobAnswer[Answer]:
         """Return the future of the answer, which fails with `JobsCancelled` where there is none after `limit` seconds.
 
-        Raises `QueueFull` where too many wait, where the worker is closed, and where so many wait that this one would
-        hardly be answered in `seconds`: it would keep others waiting, and be given up in the end.
+        Raises `QueueFull` where too many wait, where the worker is closed, and where so
+        many wait that this one would hardly be answered in `seconds`: it would keep
+        others waiting, and be given up in the end.
         """
         job: _Job[Question, Answer] = _Job(question, JobAnswer(self._clock), self._clock() + limit)
         with self._changed:
@@ -148,7 +151,8 @@ class Worker(Generic[Question, Answer]):
 
     def _refuse_one_more(self, seconds: float) -> None:
         if len(self._queue) >= self._capacity:
-            # Jobs whose client has gone still stand in the queue: they are removed only when room is needed.
+            # Jobs whose client has gone still stand in the queue:
+            # they are removed only when room is needed.
             self._queue = deque(job for job in self._queue if not job.answer.cancelled())
         if self._closed or len(self._queue) >= self._capacity:
             raise QueueFull(f"{self._capacity} requests wait already, which is as many as may")
@@ -164,7 +168,8 @@ class Worker(Generic[Question, Answer]):
             self._changed.notify()
         self._thread.join(seconds)
         with self._changed:
-            # The thread is a daemon: a job that takes too long is abandoned, and does not keep the process alive.
+            # The thread is a daemon: a job that takes too long is
+            # abandoned, and does not keep the process alive.
             for job in self._queue:
                 job.answer.cancel()
             self._queue.clear()
@@ -195,7 +200,8 @@ class Worker(Generic[Question, Answer]):
                     # False for a job that was cancelled while it waited: nobody wants its answer.
                     if not job.answer.begin():
                         continue
-                    # Looked at here too, and not left to the event loop, which cancels what is late when it gets to it.
+                    # Looked at here too, and not left to the event loop, which
+                    # cancels what is late when it gets to it.
                     if self._clock() > job.deadline:
                         job.answer.set_exception(JobsCancelled())
                         continue
@@ -230,6 +236,7 @@ class Worker(Generic[Question, Answer]):
                 return
             jobs[0].answer.set_exception(error)
             return
+
         for job, answer in zip(jobs, answers, strict=True):
             job.answer.set_result(answer)
 
@@ -237,7 +244,8 @@ class Worker(Generic[Question, Answer]):
 class BackgroundStudy:
     """One study of the heads in a thread of its own, which stands still while the server has work, and shortly after.
 
-    The thread has no lower priority than others: with one, it could keep Python's lock while it waits for a processor.
+    The thread has no lower priority than others: with one, it could keep
+    Python's lock while it waits for a processor.
     """
 
     def __init__(self, study: Study, is_busy: Callable[[], bool], pairs: int):

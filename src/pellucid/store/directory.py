@@ -8,7 +8,16 @@ from dataclasses import MISSING, asdict, fields
 from math import prod
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pellucid.config import suggest_nearest
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
@@ -32,12 +41,15 @@ if TYPE_CHECKING:
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
-# The most numbers in a table of positions, which is computed, not stored, so that no file's size limits it.
+# The most numbers in a table of positions, which is computed, not
+# stored, so that no file's size limits it.
 _LARGEST_TABLE = 2**24
-# The most layers of both stacks together, because a layer takes milliseconds to build, however narrow it is.
+# The most layers of both stacks together, because a layer takes
+# milliseconds to build, however narrow it is.
 _MOST_LAYERS = 1000
 _SMALL_FILE = 2**20  # the most bytes of a file that is hashed before anything else is read
-# The largest number accepted from JSON, whose integers, and messages that repeat them, would otherwise have no end.
+# The largest number accepted from JSON, whose integers, and messages that
+# repeat them, would otherwise have no end.
 _LARGEST_NUMBER = 2**53
 
 _Settings = TypeVar("_Settings", ModelConfig, TokenizerConfig)
@@ -55,12 +67,16 @@ class _UnreadModel(NamedTuple):
 class Bundle:
     """A model with its tokenizer and manifest, as loaded from a model directory.
 
-    A model that was not read yet is built, and torch imported, when it is first asked for. It is the model that was
-    there when the directory was read, even if the directory has changed since.
+    A model that was not read yet is built, and torch imported, when it is first asked for. It is
+    the model that was there when the directory was read, even if the directory has changed since.
     """
 
     def __init__(
-        self, model: "Transformer | _UnreadModel", tokenizer: Tokenizer, manifest: dict[str, Any], directory: Path
+        self,
+        model: "Transformer | _UnreadModel",
+        tokenizer: Tokenizer,
+        manifest: dict[str, Any],
+        directory: Path,
     ):
         self.tokenizer, self.manifest, self.directory = tokenizer, manifest, directory
         # In a list, which the copies for several languages share: it is read once for all of them.
@@ -93,13 +109,17 @@ class Bundle:
     def into(self, language: str) -> "Bundle":
         """Return this multilingual model, with the same weights, for one language to write.
 
-        Its manifest then names both languages, where there is one source. Raises ValueError for another language.
+        Its manifest then names both languages, where there is one
+        source. Raises ValueError for another language.
         """
         bundle = copy(self)
         bundle.tokenizer = self.tokenizer.into(language)
-        sources = [source for source, target in read_directions(self.manifest) if target == language]
+
+        directions = read_directions(self.manifest)
+        sources = [source for source, target in directions if target == language]
         if len(sources) == 1:
-            bundle.manifest = self.manifest | {"languages": {"source": sources[0], "target": language}}
+            languages = {"source": sources[0], "target": language}
+            bundle.manifest = self.manifest | {"languages": languages}
         return bundle
 
 
@@ -113,12 +133,17 @@ def save_bundle(
 ) -> None:
     """Write a model directory, whole or not at all, replacing one that is there.
 
-    `also` may write more files into the folder it is given; `manifest` is recorded in manifest.json. Raises ValueError
-    for weights that are infinite or not a number, and for a directory that holds something other than a model.
+    `also` may write more files into the folder it is given; `manifest` is recorded in
+    manifest.json. Raises ValueError for weights that are infinite or not a number, and for a
+    directory that holds something other than a model.
     """
     from pellucid.store.weights import write_model  # imports torch
 
-    config = {"format": FORMAT, "model": asdict(model.config), "tokenizer": asdict(tokenizer.config)}
+    config = {
+        "format": FORMAT,
+        "model": asdict(model.config),
+        "tokenizer": asdict(tokenizer.config),
+    }
     with atomic_directory(directory, **manifest) as folder:
         write_model(model, folder / WEIGHTS)
         (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
@@ -127,14 +152,20 @@ def save_bundle(
             also(folder)
 
 
-def add_files(directory: str | Path, files: Mapping[str, str], out: str | Path | None = None, **manifest: Any) -> None:
+def add_files(
+    directory: str | Path, files: Mapping[str, str], out: str | Path | None = None, **manifest: Any
+) -> None:
     """Add texts as files, and entries of the manifest, to a model directory or, where `out` is given, to a copy of it.
 
     `files` are the texts by the names of their files.
     """
     source = resolve_directory(directory)
+
     about = read_manifest(source)
-    kept = {key: value for key, value in about.items() if key not in ("files", "format", "versions", "sha256")}
+    kept = dict(about)
+    for written_anew in ("files", "format", "versions", "sha256"):
+        kept.pop(written_anew, None)
+
     with atomic_directory(directory if out is None else out, **{**kept, **manifest}) as folder:
         for file in about["files"].keys() - files.keys():
             shutil.copyfile(source / file, folder / file)
@@ -145,9 +176,10 @@ def add_files(directory: str | Path, files: Mapping[str, str], out: str | Path |
 def load_bundle(directory: str | Path, lazy: bool = False) -> Bundle:
     """Load a model directory that `save_bundle` wrote, in evaluation mode and on the CPU.
 
-    It is checked completely, against its manifest and itself, before memory is taken for it. A `lazy` one builds its
-    model, and checks the numbers in the weights, when the model is first asked for. Raises ValueError, naming every
-    problem, for a directory that is not a model, or is damaged, or contradicts itself.
+    It is checked completely, against its manifest and itself, before memory is taken for it. A
+    `lazy` one builds its model, and checks the numbers in the weights, when the model is first
+    asked for. Raises ValueError, naming every problem, for a directory that is not a model, or is
+    damaged, or contradicts itself.
     """
     return read_unreplaced(directory, lambda folder: _read_bundle(folder, lazy))
 
@@ -169,7 +201,8 @@ def read_unreplaced(directory: str | Path, reader: Callable[[Path], _Result]) ->
         try:
             result = reader(folder)
         except (ValueError, OSError):
-            # Half of the files may be from before the replacement; only an error of an unchanged directory counts.
+            # Half of the files may be from before the replacement; only an error of an unchanged
+            # directory counts.
             if directory_identity(folder) == before:
                 raise
             continue
@@ -179,9 +212,10 @@ def read_unreplaced(directory: str | Path, reader: Callable[[Path], _Result]) ->
 
 def read_description(directory: Path) -> tuple[ModelConfig, Tokenizer, dict[str, Any]]:
     """Read everything but the weights, checked against the manifest and itself; ValueError names every problem."""
-    # The costly checks come last, so that a directory made to be costly is refused earlier: the small files first, then
-    # the header of the weights against the sizes, then every byte.
+    # The costly checks come last, so that a directory made to be costly is refused earlier: the
+    # small files first, then the header of the weights against the sizes, then every byte.
     manifest = read_manifest(directory)
+
     if "exported" in manifest or not {WEIGHTS, CONFIG} <= manifest["files"].keys():
         raise ValueError(explain_no_model(directory, manifest))
     check_manifest(manifest, directory / MANIFEST)
@@ -189,10 +223,12 @@ def read_description(directory: Path) -> tuple[ModelConfig, Tokenizer, dict[str,
     config, tokenizer_config = read_config(directory / CONFIG)
     _check_header(directory / WEIGHTS, config)
     verify_directory(directory)
+
     unlisted = [name for name in Tokenizer.files(tokenizer_config) if name not in manifest["files"]]
     if unlisted:
         raise ValueError(f"{directory} lacks {' and '.join(unlisted)}")
     tokenizer = Tokenizer.load(directory, tokenizer_config)
+
     for side in ("source_vocabulary", "target_vocabulary"):
         if getattr(config, side) != getattr(tokenizer, side):
             raise ValueError(
@@ -206,7 +242,10 @@ def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
     """Read the sizes of the model and the settings of the tokenizer, with every type and key checked."""
     tables = read_json(path)
     if tables.get("format") != FORMAT:
-        raise ValueError(f"{path} is of format {tables.get('format')!r:.60}, this version reads {FORMAT}")
+        raise ValueError(
+            f"{path} is of format {tables.get('format')!r:.60}, this version reads {FORMAT}"
+        )
+
     table = tables.get("model")
     kept = drop_removed_settings(table, f"{path}, model") if isinstance(table, dict) else table
     config = _dataclass_from_json(ModelConfig, kept, f"{path}, model")
@@ -215,9 +254,11 @@ def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
             f"{path}: max_positions {config.max_positions} with d_model {config.d_model} makes a table of positions "
             f"of more than {_LARGEST_TABLE:,} numbers"
         )
+
     if (layers := config.encoder_layers + config.decoder_layers) > _MOST_LAYERS:
         raise ValueError(f"{path}: a model of {layers:,} layers; at most {_MOST_LAYERS:,} are read")
-    return config, _dataclass_from_json(TokenizerConfig, tables.get("tokenizer"), f"{path}, tokenizer")
+    settings = tables.get("tokenizer")
+    return config, _dataclass_from_json(TokenizerConfig, settings, f"{path}, tokenizer")
 
 
 def _check_header(path: Path, config: ModelConfig) -> None:
@@ -233,8 +274,11 @@ def _check_header(path: Path, config: ModelConfig) -> None:
     except SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file: {error!s:.200}") from None
     layers = config.encoder_layers + config.decoder_layers
-    # One embedding and the feed-forward matrices alone: every model of these sizes has at least those.
-    least = config.d_model * (max(config.source_vocabulary, config.target_vocabulary) + 2 * config.d_ff * layers)
+    # One embedding and the feed-forward matrices alone: every model of these sizes has at least
+    # those.
+    pieces = max(config.source_vocabulary, config.target_vocabulary)
+    least = config.d_model * (pieces + 2 * config.d_ff * layers)
+
     if numbers < least:
         raise ValueError(
             f"{path} and config.json beside it do not describe the same model: at least {least:,} "
@@ -246,6 +290,7 @@ def _dataclass_from_json(kind: type[_Settings], table: Any, where: str) -> _Sett
     """Make an instance of the dataclass `kind` from a table that may hold anything; ValueError names every problem."""
     if not isinstance(table, dict):
         raise ValueError(f"{where}: expected an object")
+
     hints = get_type_hints(kind)
     problems = []
     for key, value in table.items():
@@ -253,13 +298,14 @@ def _dataclass_from_json(kind: type[_Settings], table: Any, where: str) -> _Sett
             problems.append(f"unknown key {key!r:.60}{suggest_nearest(key, hints)}")
         elif not _matches_type(value, hints[key]):
             problems.append(f"{key} is {value!r:.60}, which it cannot be")
-    problems += [
-        f"{setting.name} is missing"
-        for setting in fields(kind)
-        if setting.default is MISSING and setting.name not in table
-    ]
+
+    for setting in fields(kind):
+        if setting.default is MISSING and setting.name not in table:
+            problems.append(f"{setting.name} is missing")
+
     if problems:
         raise ValueError(f"{where}: {join_problems(problems)}")
+
     try:
         return kind(**table)
     except ValueError as error:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 
-_MARIAN_SETTINGS = "special:model.yml.npy"  # the array in which Marian keeps a model's settings, beside its weights
-_CTRANSLATE2_HEAD = re.compile(rb"[\1-\x40]\0\0\0.\0[A-Za-z0-9]{1,56}Spec\0", re.DOTALL)  # version, length, kind
-_CTRANSLATE2_VOCABULARIES = {
-    f"{side}_vocabulary.{ending}" for side in ("shared", "source", "target") for ending in ("json", "txt")
-}
+# The array in which Marian keeps a model's settings, beside its weights.
+_MARIAN_SETTINGS = "special:model.yml.npy"
+# Version, length, kind.
+_CTRANSLATE2_HEAD = re.compile(rb"[\1-\x40]\0\0\0.\0[A-Za-z0-9]{1,56}Spec\0", re.DOTALL)
+_CTRANSLATE2_VOCABULARY = re.compile(r"(?:shared|source|target)_vocabulary\.(?:json|txt)")
 _HUB_EXAMPLE = "pellucid import Helsinki-NLP/opus-mt-en-es OUT"
 
 _KINDS_BY_SUFFIX = {
@@ -34,43 +34,62 @@ def explain_foreign_model(path: Path) -> str | None:
 
 def _explain_directory(directory: Path) -> str | None:
     names = {entry.name for entry in directory.iterdir()}
+
     if (directory / "model" / "model.bin").is_file() and "metadata.json" in names:
-        return f"{directory} is a package of Argos Translate, unpacked; {_advise_on_import(directory)}"
-    if "model.bin" in names and (names & _CTRANSLATE2_VOCABULARIES or _has_ctranslate2_head(directory / "model.bin")):
-        of_others = "" if "manifest.json" in names else " that pellucid did not export"
-        return f"{directory} is a model of CTranslate2{of_others}; {_advise_on_import(directory)}"
+        advice = _advise_on_import(directory)
+        return f"{directory} is a package of Argos Translate, unpacked; {advice}"
+
+    if "model.bin" in names:
+        has_vocabulary = any(map(_CTRANSLATE2_VOCABULARY.fullmatch, names))
+        if has_vocabulary or _has_ctranslate2_head(directory / "model.bin"):
+            of_others = "" if "manifest.json" in names else " that pellucid did not export"
+            advice = _advise_on_import(directory)
+            return f"{directory} is a model of CTranslate2{of_others}; {advice}"
+
     if "config.json" in names and any(name.endswith(".spm") for name in names):
         return None  # as Hugging Face transformers saves it; other files may lie beside
     if any(_is_intgemm(name) for name in names):
         return _explain_intgemm(directory)
+
     archives = (directory / name for name in sorted(names) if name.endswith(".npz"))
     if any(_is_marian_settings(name) for name in names) or any(map(_is_marian_archive, archives)):
-        return f"{directory} is a model in Marian's own format; {_advise_on_marian(str(directory), names)}"
+        advice = _advise_on_marian(str(directory), names)
+        return f"{directory} is a model in Marian's own format; {advice}"
     return None
 
 
 def _explain_file(path: Path) -> str | None:
     members = list_archive(path)
     names = {Path(member).name for member in members or ()}
+
     if path.suffix == ".argosmodel" and members is None:
-        return f"{path} is named like a package of Argos Translate, but is no ZIP archive; download it again"
+        return (
+            f"{path} is named like a package of Argos Translate, but is no ZIP archive; download it "
+            "again"
+        )
     if path.suffix == ".argosmodel" or {"metadata.json", "model.bin"} <= names:
         return f"{path} is a package of Argos Translate; {_advise_on_import(path)}"
+
     if _MARIAN_SETTINGS in names or _is_marian_settings(path.name):
         beside = {entry.name for entry in path.parent.iterdir()}
         what = "the weights" if members else "the settings"
-        return f"{path} has {what} of a model in Marian's own format; {_advise_on_marian(str(path.parent), beside)}"
+        advice = _advise_on_marian(str(path.parent), beside)
+        return f"{path} has {what} of a model in Marian's own format; {advice}"
+
     if any(map(_is_marian_settings, names)):
         unpacked = path.with_suffix("")
-        steps = _advise_on_marian(str(unpacked), names)
-        unpacking = f"unzip {quote(str(path))} -d {quote(str(unpacked))}"
-        return f"{path} is a packed model in Marian's own format; unpack it ({unpacking}), and {steps}"
+        advice = _advise_on_marian(str(unpacked), names)
+        unpacking = f"unpack it (unzip {quote(str(path))} -d {quote(str(unpacked))})"
+        return f"{path} is a packed model in Marian's own format; {unpacking}, and {advice}"
+
     if _is_intgemm(path.name) or any(map(_is_intgemm, names)):
         return _explain_intgemm(path)
     if "model.bin" in names:
         unpacked = path.with_suffix("")
-        unpacking = f"unzip {quote(str(path))} -d {quote(str(unpacked))}"
-        return f"{path} is a packed model of CTranslate2; unpack it ({unpacking}) and {_advise_on_import(unpacked)}"
+        advice = _advise_on_import(unpacked)
+        unpacking = f"unpack it (unzip {quote(str(path))} -d {quote(str(unpacked))})"
+        return f"{path} is a packed model of CTranslate2; {unpacking} and {advice}"
+
     if _has_ctranslate2_head(path):
         return f"{path} has the weights of a model of CTranslate2; {_advise_on_import(path.parent)}"
     if kind := _KINDS_BY_SUFFIX.get(path.suffix):
@@ -83,7 +102,8 @@ def _explain_file(path: Path) -> str | None:
 
 def _advise_on_marian(directory: str, names: Iterable[str]) -> str:
     """Say how a model in Marian's own format, with files of these names, becomes one that can be imported."""
-    if any(name.endswith(".bpe") for name in names) and not any(name.endswith(".spm") for name in names):
+    endings = {Path(name).suffix for name in names}
+    if ".bpe" in endings and ".spm" not in endings:
         return (
             "its pieces are those of subword-nmt (.bpe), which cannot be converted; look for a model of these "
             f"languages with source.spm and target.spm, or take one of the Hub, such as {_HUB_EXAMPLE}"

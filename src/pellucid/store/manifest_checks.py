@@ -20,7 +20,8 @@ _LONGEST_TEXT = 1000  # characters of a name or of any other text
 _LONGEST_FIELD = 60  # characters of the name of a field in a message
 _SPELLINGS = "sources.spellings"
 _DEEPEST = 20  # objects and lists in one another; the deepest that Pellucid itself writes has four
-# Marks that turn the direction of what is shown after them: a name with one can be made to look like another.
+# Marks that turn the direction of what is shown after them: a name with one can be made to look
+# like another.
 _TURNS_DIRECTION = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 # Checks of one value: yields the field, the value that came, and what was expected.
@@ -37,10 +38,11 @@ def check_manifest(manifest: Mapping[str, Any], path: Path) -> None:
     for name, check in _ENTRIES.items():
         if name in manifest and not faults:
             faults += check(name, manifest[name])
+
     if faults:
-        problems = [
-            f"{field[:_LONGEST_FIELD]} is {_show(value)}, expected {expected}" for field, value, expected in faults
-        ]
+        problems = []
+        for field, value, expected in faults:
+            problems.append(f"{field[:_LONGEST_FIELD]} is {_show(value)}, expected {expected}")
         raise ValueError(f"{path}: {join_problems(problems, limit=3)}")
 
 
@@ -71,10 +73,11 @@ def is_showable(text: str) -> bool:
     >>> is_showable("Bücher 日本"), is_showable("en\\x1b[31m"), is_showable("two\\nlines"), is_showable("\\ud800")
     (True, False, False, False)
     """
-    return not any(
-        unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _TURNS_DIRECTION
-        for character in text
-    )
+    for character in text:
+        category = unicodedata.category(character)
+        if category in ("Cc", "Cs", "Zl", "Zp") or character in _TURNS_DIRECTION:
+            return False
+    return True
 
 
 def make_showable(text: str) -> str:
@@ -84,11 +87,15 @@ def make_showable(text: str) -> str:
     'two\\\\u000alines.en'
     """
     cut = text[: _LONGEST_TEXT // 6]  # an escape has six characters
-    return "".join(character if is_showable(character) else f"\\u{ord(character):04x}" for character in cut)
+    shown = ""
+    for character in cut:
+        shown += character if is_showable(character) else f"\\u{ord(character):04x}"
+    return shown
 
 
 def _show(value: Any) -> str:
     """Show what came: a list or an object may be long or nested, and only what it is matters."""
+
     if isinstance(value, list):
         return f"a list of {len(value):,}"
     if isinstance(value, dict):
@@ -106,16 +113,18 @@ def _check_nesting(manifest: Mapping[str, Any]) -> list[_Fault]:
         if depth > _DEEPEST:
             return [(field, value, f"at most {_DEEPEST} lists and objects in one another")]
         texts = [*value] if isinstance(value, dict) else [value] if isinstance(value, str) else []
-        # The spellings of training texts may be any characters; they are looked up, and never shown.
+        # The spellings of training texts may be any characters; they are looked up, and never
+        # shown.
         is_shown = field != _SPELLINGS
         for text in texts:
             if len(text) > _LONGEST_TEXT or (is_shown and not is_showable(text)):
                 return [(field or "the name of an entry", text, _TEXT)]
+
         if isinstance(value, dict):
-            # Cut, since each level would repeat the names of all above it.
-            pending += [
-                (f"{field}.{name}".lstrip(".")[:_LONGEST_FIELD], item, depth + 1) for name, item in value.items()
-            ]
+            for name, item in value.items():
+                # Cut, since each level would repeat the names of all above it.
+                inner_field = f"{field}.{name}".lstrip(".")[:_LONGEST_FIELD]
+                pending.append((inner_field, item, depth + 1))
         elif isinstance(value, list):
             pending += [(field, item, depth + 1) for item in value]
     return []
@@ -137,14 +146,16 @@ def _fits(holds: Callable[[Any], bool], expected: str) -> _Check:
 def _count(most: int = _LARGEST_COUNT, least: int = 0) -> _Check:
     # Not isinstance, for which True is a number.
     return _fits(
-        lambda value: type(value) is int and least <= value <= most, f"a whole number from {least:,} to {most:,}"
+        lambda value: type(value) is int and least <= value <= most,
+        f"a whole number from {least:,} to {most:,}",
     )
 
 
 def _number(least: float, most: float) -> _Check:
     # A comparison with NaN is false.
     return _fits(
-        lambda value: type(value) in (int, float) and least <= value <= most, f"a number from {least:g} to {most:g}"
+        lambda value: type(value) in (int, float) and least <= value <= most,
+        f"a number from {least:g} to {most:g}",
     )
 
 
@@ -153,7 +164,8 @@ def _or_none(check: _Check) -> _Check:
 
     def check_unless_none(field: str, value: Any) -> Iterator[_Fault]:
         if value is not None:
-            yield from ((field, came, f"{expected}, or null") for field, came, expected in check(field, value))
+            for fault_field, came, expected in check(field, value):
+                yield fault_field, came, f"{expected}, or null"
 
     return check_unless_none
 
@@ -190,7 +202,8 @@ def _object(required: Mapping[str, _Check], optional: Mapping[str, _Check] | Non
 
     def check_object(field: str, value: Any) -> Iterator[_Fault]:
         if not isinstance(value, dict) or not required.keys() <= value.keys():
-            yield field, value, f"an object with {' and '.join(required)}" if required else "an object"
+            members = f" with {' and '.join(required)}" if required else ""
+            yield field, value, f"an object{members}"
             return
         for name, check in fields.items():
             if name in value:
@@ -212,32 +225,35 @@ def _check_scores(field: str, value: Any) -> Iterator[_Fault]:
             # Scores in scores: `_check_nesting` has bounded how deep.
             yield from _names_to(_check_scores, "directions")(where, score)
         elif name == "dev_loss" and isinstance(score, float):
-            pass  # after a training that went wrong it is infinite or no number, and its model is still a model
+            # After a training that went wrong it is infinite or no number, and its model is still a
+            # model.
+            pass
         else:
             yield from _finite(where, score)
 
 
-_text = _fits(lambda value: isinstance(value, str), _TEXT)  # its length and characters are checked for all entries
-_code = _fits(
-    lambda value: isinstance(value, str) and is_language_code(value), "the code of a language, such as es or pt-BR"
-)
+def _is_code(value: Any) -> bool:
+    return isinstance(value, str) and is_language_code(value)
+
+
+# Its length and characters are checked for all entries.
+_text = _fits(lambda value: isinstance(value, str), _TEXT)
+_code = _fits(_is_code, "the code of a language, such as es or pt-BR")
 _flag = _fits(lambda value: isinstance(value, bool), "true or false")
 _finite = _fits(
-    lambda value: type(value) in (int, float) and abs(value) <= _LARGEST_COUNT and isfinite(value), "a finite number"
+    lambda value: type(value) in (int, float) and abs(value) <= _LARGEST_COUNT and isfinite(value),
+    "a finite number",
 )
 _pair_of_codes = _fits(
-    lambda value: (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(isinstance(code, str) and is_language_code(code) for code in value)
-    ),
+    lambda value: isinstance(value, list) and len(value) == 2 and all(map(_is_code, value)),
     'the codes of two languages, such as ["en", "pt-BR"]',
 )
 _languages = _or_none(_object({"source": _code, "target": _code}))
 _longest_source = _or_none(_count())
 _table = _fits(lambda value: isinstance(value, dict), "an object")
 
-# Entries of a model's manifest, but for those that `read_manifest` needs and checks itself: format, files and sha256.
+# Entries of a model's manifest, but for those that `read_manifest` needs and
+# checks itself: format, files and sha256.
 _ENTRIES: dict[str, _Check] = {
     "data": _text,
     "pairs": _list_of(

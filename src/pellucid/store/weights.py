@@ -19,37 +19,48 @@ _Shapes = Mapping[str, tuple[int, ...]]
 def write_model(model: Transformer, path: Path) -> None:
     """Write the weights of a model; ValueError for weights that are infinite or not a number."""
     # named_parameters() lists a matrix that several modules share once, so it is stored once.
-    weights = {name: weight.detach().cpu().contiguous() for name, weight in model.named_parameters()}
+    weights = {}
+    for name, weight in model.named_parameters():
+        weights[name] = weight.detach().cpu().contiguous()
     refuse_non_finite(weights, "the model to be saved")
     save_file(weights, path)
 
 
 def model_from_bytes(content: bytes, config: ModelConfig, path: Path) -> Transformer:
     """Make a model of these sizes from the content of a weights file; `path` is named in errors."""
+
     try:
         tensors = dict(sorted(deserialize(content)))
     except SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file: {error!s:.200}") from None
+
     shapes = {name: tuple(tensor["shape"]) for name, tensor in tensors.items()}
     dtypes = {name: tensor["dtype"] for name, tensor in tensors.items()}
     model = _make_empty_model(config, shapes, dtypes, path)
-    # Each has bytes of its own already, which its tensor keeps.
-    weights = {
-        name: torch.frombuffer(tensor["data"], dtype=torch.float32).reshape(shapes[name])
-        for name, tensor in tensors.items()
-    }
+
+    weights = {}
+    for name, tensor in tensors.items():
+        # Each has bytes of its own already, which its tensor keeps.
+        numbers = torch.frombuffer(tensor["data"], dtype=torch.float32)
+        weights[name] = numbers.reshape(shapes[name])
     return _fill_weights(model, weights, path)
 
 
-def _make_empty_model(config: ModelConfig, shapes: _Shapes, dtypes: Mapping[str, str], path: Path) -> Transformer:
+def _make_empty_model(
+    config: ModelConfig, shapes: _Shapes, dtypes: Mapping[str, str], path: Path
+) -> Transformer:
     """Make a model without storage for tensors of these shapes and types; ValueError if the config describes others."""
     model = model_without_storage(config, tensors=len(shapes))
-    problems = _shape_differences(
-        {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}, shapes
-    )
+
+    expected = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    problems = _shape_differences(expected, shapes)
     problems += [f"{name} is {dtype}, not F32" for name, dtype in dtypes.items() if dtype != "F32"]
+
     if problems:
-        raise ValueError(f"{path} and config.json beside it do not describe the same model: {join_problems(problems)}")
+        raise ValueError(
+            f"{path} and config.json beside it do not describe the same model: "
+            f"{join_problems(problems)}"
+        )
     return model
 
 
@@ -70,18 +81,23 @@ def set_weights(model: Transformer, weights: Mapping[str, Tensor]) -> Transforme
 
 def _shape_differences(expected: _Shapes, stored: _Shapes) -> list[str]:
     """Return a sentence for each way in which the stored tensors differ from the expected parameters."""
-    counts = [sum(map(prod, shapes.values())) for shapes in (expected, stored)]
-    return [
-        *([f"{counts[0]:,} parameters expected, {counts[1]:,} stored"] if counts[0] != counts[1] else []),
-        *(f"{name} is missing" for name in expected if name not in stored),
-        *(f"{name!r:.60} is unknown" for name in stored if name not in expected),
-        *(f"{n} is {stored[n]}, expected {shape}" for n, shape in expected.items() if stored.get(n, shape) != shape),
-    ]
+    differences = []
+    needed, there = sum(map(prod, expected.values())), sum(map(prod, stored.values()))
+    if needed != there:
+        differences.append(f"{needed:,} parameters expected, {there:,} stored")
+
+    differences += [f"{name} is missing" for name in expected if name not in stored]
+    differences += [f"{name!r:.60} is unknown" for name in stored if name not in expected]
+    for name, shape in expected.items():
+        if stored.get(name, shape) != shape:
+            differences.append(f"{name} is {stored[name]}, expected {shape}")
+    return differences
 
 
 def model_without_storage(config: ModelConfig, tensors: int) -> Transformer:
     """Make a model whose parameters have a shape but no storage; no random numbers are drawn."""
-    # A layer takes milliseconds to build, and has tensors of its own: a config cannot ask for more than the file holds.
+    # A layer takes milliseconds to build, and has tensors of its own: a config cannot ask for more
+    # than the file holds.
     layers = config.encoder_layers + config.decoder_layers
     if layers > tensors:
         raise ValueError(f"{layers:,} layers expected, {tensors:,} tensors stored")
@@ -93,12 +109,13 @@ def model_without_storage(config: ModelConfig, tensors: int) -> Transformer:
 
 
 class _ParametersWithoutStorage(TorchFunctionMode):
-    # Like torch.device("meta"), but for parameters only: the tables of sines are computed as usual. And it
-    # does not take a second.
+    # Like torch.device("meta"), but for parameters only: the tables of sines are computed as usual.
+    # And it does not take a second.
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.empty:
             return func(*args, **{**(kwargs or {}), "device": "meta"})
+
         # Initialisation: hand the tensor back as it is, so that no generator is advanced.
         if getattr(func, "__name__", "") in ("normal_", "uniform_"):
             return args[0] if args else (kwargs or {})["tensor"]
@@ -109,4 +126,6 @@ def refuse_non_finite(weights: Mapping[str, Tensor], where: str) -> None:
     """Raise ValueError for weights that are infinite or not a number."""
     broken = [name for name, weight in weights.items() if not torch.isfinite(weight).all()]
     if broken:
-        raise ValueError(f"{where} has weights that are infinite or not a number, in {join_problems(broken)}")
+        raise ValueError(
+            f"{where} has weights that are infinite or not a number, in {join_problems(broken)}"
+        )

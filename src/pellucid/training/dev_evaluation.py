@@ -10,8 +10,10 @@ from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import Tokenizer
+from pellucid.decode.corpus_sources import translate_sources
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.translator import Translator, inference_only
+from pellucid.decode.torch_models import inference_only
+from pellucid.decode.translator import Translator
 from pellucid.evaluate.reference import ReferenceLine
 from pellucid.evaluate.score_words import choose_score_words, explain_tokenized_text
 from pellucid.evaluate.scores import corpus_scores
@@ -165,7 +167,7 @@ def evaluate_model(model: Transformer, dev: DevSet, beam: int, precision: str) -
             target_tokens += batch.target_tokens
 
     translator = Translator(model, tokenizer, profile=dev.profile, target_language=dev.language)
-    translations = translator.translate_sources(dev.sources, SearchConfig(beam=beam))
+    translations = translate_sources(translator, dev.sources, SearchConfig(beam=beam))
     lines = []
     for source, translation in zip(dev.sources, translations, strict=True):
         line = ReferenceLine(source, translation.text, translation.score, tokenizer.language)

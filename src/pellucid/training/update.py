@@ -118,38 +118,14 @@ def update_weights(
 ) -> UpdateResult:
     """Change the weights once, by the gradient of all `batches` of all workers together.
 
-    The losses are summed, their gradients too, and both are divided once by the target tokens of
-    all batches: the result is the gradient of the whole, however it is cut into batches and shared
-    out. `halved` and `left_out` say what was done to make this worker's batches fit
-    (`update_within_memory`); they are added up over the workers. Raises BatchTooLarge where they do
-    not fit, and MemoryError where no worker has a pair that does.
+    Losses and gradients are summed, and divided once by the target tokens of all batches: the
+    result is the same however the pairs are cut into batches and shared out. `halved` and
+    `left_out` say what was done to make this worker's batches fit; they are added up over the
+    workers. Raises BatchTooLarge where they do not fit, and MemoryError where no worker has a pair
+    that does.
     """
-    # Forward and backward: the sum of the losses. Each weight's `.grad` has the sum of gradients.
-    device = model.output_embedding.weight.device
-    threads = 1 if workers.in_lockstep else count_threads(model, batches, precision)
-
-    def loss_of_rows(rows: Batch) -> Tensor:
-        with autocast_products(precision, device):
-            return batch_loss(model, rows, c.label_smoothing, kernels)
-
-    if threads > 1:
-        with fused_operations(model, kernels):
-            loss = backward_on_threads(model, batches, threads, loss_of_rows)
-    else:
-        loss = torch.zeros((), dtype=torch.float64, device=device)
-        for index, batch in enumerate(batches):
-            # Dropout depends on the batch's place in the data: a resumed run draws the same masks.
-            torch.manual_seed(batch.seed)
-            try:
-                workers.gather_embeddings(model)
-                with fused_operations(model, kernels):
-                    loss_of_batch = loss_of_rows(batch.to(device))
-                    loss_of_batch.backward()
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                raise BatchTooLarge(index) from None
-            loss += loss_of_batch.detach()
+    with fused_operations(model, kernels):
+        loss = add_gradients(model, batches, c.label_smoothing, precision, workers, kernels)
 
     # Sum over the workers. One without a batch has no gradients, but must send as many numbers.
     gradients = []
@@ -170,8 +146,8 @@ def update_weights(
         # Clip. The gradients are still sums here: the norm of the mean gradient is theirs divided
         # by the tokens.
         norm = workers.measure_norm(gradients) / tokens
-        # One multiplication clips and divides by the tokens. A norm that is not finite does no
-        # harm: no step follows.
+        # One multiplication clips and divides. A norm that is not finite does no harm: no step
+        # follows.
         factor = (c.clip / (norm + 1e-6)).clamp(max=1.0) / tokens
         torch._foreach_mul_(gradients, factor)  # pyright: ignore[reportPrivateImportUsage]
         # One transfer for both numbers: only here does an update wait for a GPU.
@@ -197,6 +173,41 @@ def update_weights(
 
     model.zero_grad(set_to_none=True)
     return result
+
+
+def add_gradients(
+    model: Transformer,
+    batches: Sequence[Batch],
+    smoothing: float,
+    precision: str,
+    workers: Workers,
+    kernels: Kernels | None,
+) -> Tensor:
+    """Add the gradients of all batches to the `.grad` of each weight; return the sum of the losses."""
+    device = model.output_embedding.weight.device
+
+    def forward(batch: Batch) -> Tensor:
+        with autocast_products(precision, device):
+            return batch_loss(model, batch, smoothing, kernels)
+
+    threads = 1 if workers.in_lockstep else count_threads(model, batches, precision)
+    if threads > 1:
+        return backward_on_threads(model, batches, threads, forward)
+
+    loss = torch.zeros((), dtype=torch.float64, device=device)
+    for index, batch in enumerate(batches):
+        # Dropout depends on the batch's place in the data: a resumed run draws the same masks.
+        torch.manual_seed(batch.seed)
+        try:
+            workers.gather_embeddings(model)
+            loss_of_batch = forward(batch.to(device))
+            loss_of_batch.backward()
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise BatchTooLarge(index) from None
+        loss += loss_of_batch.detach()
+    return loss
 
 
 def batch_loss(

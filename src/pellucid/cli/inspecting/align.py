@@ -80,7 +80,8 @@ def show_alignment(
     matrix of the first pair, and the layers.
     """
     from pellucid.api import load
-    from pellucid.decode.translator import inference_only
+    from pellucid.decode.corpus_sources import join_document
+    from pellucid.decode.torch_models import inference_only
     from pellucid.evaluate.alignment_rates import read_links, require_inside
     from pellucid.interpret.studies.alignment_readings import (
         choose_readings,
@@ -110,7 +111,7 @@ def show_alignment(
 
     loaded = load(model, engine="torch", target_language=language)
     bundle = loaded.bundle
-    sources = loaded.translator.join_document(sources) if document else sources
+    sources = join_document(loaded.translator, sources) if document else sources
     pairs = encode_alignment_pairs(bundle.tokenizer, sources, targets, source_texts, target_texts)
     bar = show_progress(range(len(pairs)), len(pairs))
 

@@ -107,6 +107,7 @@ def show_heads(
     piece, with teacher forcing.
     """
     from pellucid.api import load
+    from pellucid.decode.corpus_sources import join_document
     from pellucid.interpret.studies.head_studies import badges_object
     from pellucid.interpret.studies.importance import list_heads
     from pellucid.interpret.studies.pattern_measures import encode_study_pairs, spread_evenly
@@ -127,7 +128,7 @@ def show_heads(
     gold = None if alignments is None else _read_gold_links(alignments, sources, targets)
     loaded = load(model, engine="torch", target_language=language)
     bundle = loaded.bundle
-    sources = loaded.translator.join_document(sources) if document else sources
+    sources = join_document(loaded.translator, sources) if document else sources
 
     # Refuses what is no kind of heads before anything is measured.
     list_heads(bundle.model.config, among)
@@ -224,6 +225,7 @@ def _bleu_curves(
 ) -> "list[ScoreCurve]":
     """Return the BLEU of greedy translations with only so many first heads of each order kept."""
     from pellucid.data.source_profile import load_source_profile
+    from pellucid.decode.corpus_sources import translate_sources
     from pellucid.decode.request import SearchConfig
     from pellucid.decode.translator import Translator
     from pellucid.evaluate.scores import corpus_scores
@@ -237,7 +239,7 @@ def _bleu_curves(
         # Silent in the weights, so that everything else of a translation is as usual.
         silenced = silence_in_weights(bundle.model, sorted(silent))
         translator = Translator(silenced, bundle.tokenizer, profile=profile)
-        translations = translator.translate_sources(sources, SearchConfig(beam=1))
+        translations = translate_sources(translator, sources, SearchConfig(beam=1))
         texts = [translation.text for translation in translations]
         return corpus_scores(texts, list(references), ["bleu"], lowercase)["bleu"]["score"]
 

@@ -39,7 +39,14 @@ class PairFormat:
 PAIR_FORMATS = (
     PairFormat("tab-separated pairs (TSV)", ("tsv",), read_tsv, encode_tsv),
     PairFormat("objects with pairs (JSONL)", ("jsonl",), read_jsonl, encode_jsonl),
-    PairFormat("a translation memory (TMX)", ("tmx",), read_tmx, encode_tmx, by_line=False, needs_languages=True),
+    PairFormat(
+        "a translation memory (TMX)",
+        ("tmx",),
+        read_tmx,
+        encode_tmx,
+        by_line=False,
+        needs_languages=True,
+    ),
     PairFormat(
         "a file of segments (XLIFF)",
         ("xliff", "xlf", "sdlxliff", "mxliff", "mqxliff"),
@@ -48,17 +55,29 @@ PAIR_FORMATS = (
         by_line=False,
         needs_languages=True,
     ),
-    PairFormat("a term base (TBX)", ("tbx",), read_tbx, encode_tbx, by_line=False, needs_languages=True),
+    PairFormat(
+        "a term base (TBX)", ("tbx",), read_tbx, encode_tbx, by_line=False, needs_languages=True
+    ),
     PairFormat("a message catalogue (PO)", ("po",), read_po, encode_po, by_line=False),
     PairFormat("a table (CSV)", ("csv",), read_csv, encode_csv),
-    PairFormat("an array of objects (JSON)", ("json",), read_json_array, encode_json, by_line=False),
+    PairFormat(
+        "an array of objects (JSON)", ("json",), read_json_array, encode_json, by_line=False
+    ),
     PairFormat("a workbook of Excel (XLSX)", ("xlsx", "xlsm"), read_xlsx, is_archive=True),
     PairFormat("an archive of two files (ZIP)", ("zip",), read_moses_zip, is_archive=True),
-    PairFormat("a data set (Parquet)", ("parquet",), read_parquet, encode_parquet, by_line=False, is_archive=True),
+    PairFormat(
+        "a data set (Parquet)",
+        ("parquet",),
+        read_parquet,
+        encode_parquet,
+        by_line=False,
+        is_archive=True,
+    ),
 )
 """Every format of pairs, by the endings of its files; all but XLSX, ZIP and Parquet may be compressed."""
 
-PAIR_ENDINGS = " or ".join(", ".join(f".{found.endings[0]}" for found in PAIR_FORMATS).rsplit(", ", 1))
+_FIRST_ENDINGS = [f".{pair_format.endings[0]}" for pair_format in PAIR_FORMATS]
+PAIR_ENDINGS = f"{', '.join(_FIRST_ENDINGS[:-1])} or {_FIRST_ENDINGS[-1]}"
 """The endings of files of pairs, one of each format, as a message lists them."""
 
 
@@ -70,4 +89,7 @@ def find_pair_format(path: str | Path) -> PairFormat | None:
     """
     name = str(path).lower()
     ending = Path(strip_compression(name)).suffix.removeprefix(".")
-    return next((pair_format for pair_format in PAIR_FORMATS if ending in pair_format.endings), None)
+    for pair_format in PAIR_FORMATS:
+        if ending in pair_format.endings:
+            return pair_format
+    return None

@@ -9,10 +9,13 @@ from typing import Any
 
 from pellucid.data.text.protected import find_protected
 
-CODES = frozenset({"bpt", "ept", "ph", "it", "ut", "x", "bx", "ex", "sc", "ec", "sm", "em", "cp", "sub"})
+CODES = frozenset(
+    {"bpt", "ept", "ph", "it", "ut", "x", "bx", "ex", "sc", "ec", "sm", "em", "cp", "sub"}
+)
 """Inline elements of TMX and XLIFF whose content is no text of the sentence; every other surrounds text."""
 
-_STANDING = ("ph", "x")  # codes that stand for something between words; the others begin or end a formatting
+# Codes that stand for something between words; the others begin or end a formatting.
+_STANDING = ("ph", "x")
 # Text that was deleted while somebody recorded the changes.
 _DELETED_MARKS = ("x-sdl-deleted", "x-sdl-feedback-deleted")
 
@@ -34,6 +37,7 @@ _BREAK_NAMES = (
 )
 _TAG = re.compile(r"<(/?)(?:[\w.-]+:)?([A-Za-z][\w-]*?)(\d*)((?:\s[^<>]*?)?)(/?)>")
 _BREAK_NAME = re.compile(_BREAK_NAMES, re.IGNORECASE)
+_BREAK_KIND = re.compile(f"(?:x-html-|x-)(?:{_BREAK_NAMES})", re.IGNORECASE)
 # A line end or a tab as programs spell it: \n, \t, and in RTF \line, \tab, \par.
 _BREAK_SIGN = re.compile(
     r"(?:\s*(?:\\[nrtv]|\\(?:line|tab|par|page|cell|row)\b|&#(?:9|10|11|12|13|x0?[9a-d]);|[\t\n\v\f\r\u2028\u2029↵¶⏎→]))+\s*",
@@ -88,6 +92,7 @@ def join_pieces(pieces: Iterable[str | Join]) -> str:
             if piece:
                 out.append(piece)
                 pending = None
+
     if pending is not None and out:
         out[-1] = out[-1].rstrip(" ")
     return "".join(out)
@@ -97,14 +102,17 @@ def _join_behind(out: list[str], join: Join, text: str) -> str:
     """Return a text as it stands behind what is written already, with a code between them that is left out."""
     if not out:
         return text.lstrip(" ")
+
     before, first = out[-1][-1:], text[0]
     if before.isspace():
         if join is not Join.CLOSE and first in ".,)" and (len(text) == 1 or text[1].isspace()):
             out[-1] = out[-1].rstrip(" ") or " "
             return text
         return text.lstrip(" ")
+
     if first.isspace() or _UNSPACED.match(before) or _UNSPACED.match(first):
         return text
+
     if join is Join.SPACED:
         return text if first in _BEFORE_NO_SPACE or before in _BEHIND_NO_SPACE else f" {text}"
     return f" {text}" if join is Join.APART and before.isalnum() and first.isalnum() else text
@@ -134,13 +142,17 @@ def _list_pieces(element: Any, data: Mapping[str, str]) -> Iterator[str | Join]:
 def _read_code(code: Any, name: str, data: Mapping[str, str]) -> Iterator[str | Join]:
     """Yield what a code stands for."""
     if name == "cp":  # a character that XML cannot hold
-        yield Join.SPACED if code.get("hex", "").upper().lstrip("0") in ("9", "A", "B", "C", "D") else Join.CLOSE
+        is_space = code.get("hex", "").upper().lstrip("0") in ("9", "A", "B", "C", "D")
+        yield Join.SPACED if is_space else Join.CLOSE
         return
+
     contents = [(code.text or "") + "".join(child.tail or "" for child in code)]
     if name in ("ph", "sc", "ec"):
         contents.append(data.get(code.get("dataRef", ""), ""))
     contents += [code.get("disp", ""), code.get("equiv-text", ""), code.get("equiv", "")]
-    yield judge_code(name in _STANDING, tuple(filter(None, contents)), _list_kinds(code), code.get("id", ""))
+
+    told = tuple(filter(None, contents))
+    yield judge_code(name in _STANDING, told, _list_kinds(code), code.get("id", ""))
 
 
 def _list_kinds(element: Any) -> tuple[str, ...]:
@@ -149,7 +161,9 @@ def _list_kinds(element: Any) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1000)  # a file has few different codes
-def judge_code(is_standing: bool, contents: tuple[str, ...], kinds: tuple[str, ...] = (), name: str = "") -> str | Join:
+def judge_code(
+    is_standing: bool, contents: tuple[str, ...], kinds: tuple[str, ...] = (), name: str = ""
+) -> str | Join:
     """Return how a code joins the texts on both of its sides, or the text that it stands for.
 
     `contents` are what a code stands for and how it is shown, `kinds` what it is by its attributes.
@@ -158,12 +172,15 @@ def judge_code(is_standing: bool, contents: tuple[str, ...], kinds: tuple[str, .
     (<Join.SPACED: 2>, '{0}', <Join.CLOSE: 0>, <Join.APART: 1>)
     """
     by_kind = _join_of_kinds(kinds)
+
     if by_kind is Join.SPACED or _BREAK_WORD.fullmatch(name):
         return Join.SPACED
+
     for content in contents:
         found = _read_content(is_standing, content)
         if found is not None:
             return found
+
     if by_kind is not None:
         return by_kind
     return Join.APART if is_standing and not _FORMAT_ID.match(name) else Join.CLOSE
@@ -173,7 +190,7 @@ def _join_of_kinds(kinds: Iterable[str]) -> Join | None:
     """Return how something of these kinds joins texts, if a kind tells."""
     found: Join | None = None
     for kind in kinds:
-        if _BREAK_WORD.fullmatch(kind) or re.fullmatch(f"(?:x-html-|x-)(?:{_BREAK_NAMES})", kind, re.IGNORECASE):
+        if _BREAK_WORD.fullmatch(kind) or _BREAK_KIND.fullmatch(kind):
             return Join.SPACED
         if _FORMAT_WORD.fullmatch(kind):
             found = Join.CLOSE
@@ -186,22 +203,29 @@ def _read_content(is_standing: bool, content: str) -> str | Join | None:
         content = html.unescape(memoq[1])
     if content and content.isspace():
         return Join.SPACED
+
     content = content.strip()
-    if _BREAK_SIGN.fullmatch(content) or _BREAK_WORD.fullmatch(content) or content.startswith(("\\line", "\\tab ")):
+    is_rtf_break = content.startswith(("\\line", "\\tab "))
+    if is_rtf_break or _BREAK_SIGN.fullmatch(content) or _BREAK_WORD.fullmatch(content):
         return Join.SPACED
+
     tags = list(_TAG.finditer(content[:2000])) if content.startswith("<") else []
     if any(_is_break(tag) for tag in tags):
         return Join.SPACED
+
     if not is_standing:
         return None
+
     if _CHARACTER.fullmatch(content):
         character = html.unescape(content)
         if character in _INVISIBLE:
             return Join.CLOSE
         return Join.SPACED if character.isspace() else character if len(character) == 1 else None
+
     # A placeholder of a program is part of the sentence.
     if len(content) <= 200 and [match[0] for match in find_protected(content)] == [content]:
         return content
+
     if tags and tags[0].end() == len(content):
         is_single = tags[0][5] or tags[0][2].lower() in _VOID_TAGS
         return Join.APART if is_single else Join.CLOSE
@@ -211,10 +235,12 @@ def _read_content(is_standing: bool, content: str) -> str | Join | None:
 def _is_break(tag: re.Match[str]) -> bool:
     if _BREAK_NAME.fullmatch(tag[2] + tag[3]) or _BREAK_NAME.fullmatch(tag[2]):
         return True
-    return tag[2] == "s" and bool(tag[5])  # the space of OpenDocument; <s> is struck out text of HTML
+    # The space of OpenDocument; <s> is struck out text of HTML.
+    return tag[2] == "s" and bool(tag[5])
 
 
-# Tags as text in files of Phrase: {1} stands alone, {1> opens and <1} closes, {b> is bold, {j} joins segments.
+# Tags as text in files of Phrase: {1} stands alone, {1> opens and <1}
+# closes, {b> is bold, {j} joins segments.
 PHRASE_TAG = re.compile(
     r"\{(?:(?P<opening>\d{1,3}|[biuBIU_^]+)>|(?P<single>\d{1,3}|j)\})|<(?P<closing>\d{1,3}|[biuBIU_^]+)\}"
 )
@@ -223,7 +249,8 @@ PHRASE_TAG = re.compile(
 def split_phrase_tags(text: str, marks: Mapping[str, str]) -> Iterator[str | Join]:
     """Yield a text of a file of Phrase without its tags; `marks` has what each stands for, by its number.
 
-    Without such a list {1} is a tag only where it stands between two letters, and a placeholder of the text elsewhere.
+    Without such a list {1} is a tag only where it stands between two letters,
+    and a placeholder of the text elsewhere.
 
     >>> join_pieces(split_phrase_tags("The spring{1}is {b>broken<b} by {2}.", {}))
     'The spring is broken by {2}.'

@@ -9,20 +9,22 @@ from pathlib import PurePosixPath
 from pellucid.data.formats.units import Sides, Unit, choose_sides, find_language, is_code
 from pellucid.data.lines import split_stream
 
-# Bytes up to which any file of an archive is read, and how many times its packed size a larger one may have.
+# Bytes up to which any file of an archive is read, and how many times its packed size a larger one
+# may have.
 LARGEST_UNCHECKED, MOST_EXPANSION = 64 * 2**20, 200
 
 
 def read_moses_zip(path: str, sides: Sides) -> Iterator[Unit]:
     """Yield the lines of two files of an archive whose names differ in their ending alone, a language.
 
-    Raises ValueError for an archive that is damaged, encrypted or expands too far, for one without two such files or
-    with several pairs of them, and for files of unequal length.
+    Raises ValueError for an archive that is damaged, encrypted or expands too far, for one without
+    two such files or with several pairs of them, and for files of unequal length.
     """
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise ValueError(f"{path} is no ZIP archive, or a damaged one ({error}); fetch it again") from None
+        reason = f"{path} is no ZIP archive, or a damaged one ({error}); fetch it again"
+        raise ValueError(reason) from None
     with archive, ExitStack() as opened:
         members = _choose_members(path, archive, sides)
         names = [f"{path} ({member.filename!r})" for member in members]
@@ -30,7 +32,10 @@ def read_moses_zip(path: str, sides: Sides) -> Iterator[Unit]:
             streams = [opened.enter_context(archive.open(member)) for member in members]
         except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
             raise ValueError(f"{path} cannot be unpacked: {error}") from None
-        left, right = (split_stream(stream, name, "archive") for stream, name in zip(streams, names, strict=True))
+
+        left = split_stream(streams[0], names[0], "archive")
+        right = split_stream(streams[1], names[1], "archive")
+
         number = 0
         for number, (source, target) in enumerate(zip_longest(left, right), start=1):
             if source is None or target is None:
@@ -51,18 +56,26 @@ def _choose_members(path: str, archive: zipfile.ZipFile, sides: Sides) -> list[z
         language = name.suffix.removeprefix(".")
         if not member.is_dir() and is_code(language):
             stems.setdefault(str(name.with_suffix("")), {})[language] = member
+
     texts = {stem: languages for stem, languages in stems.items() if len(languages) > 1}
     if len(texts) != 1:
-        names = ", ".join(repr(stem) for stem in list(texts)[:8])
-        problem = f"several pairs of files ({names}); unpack it and name two" if texts else "no pair of files"
+        problem = "no pair of files"
+        if texts:
+            names = ", ".join(map(repr, list(texts)[:8]))
+            problem = f"several pairs of files ({names}); unpack it and name two"
         raise ValueError(f"{path} has {problem}; names such as NAME.en and NAME.de make a pair")
+
     [(stem, members)] = texts.items()
     languages = list(members)
     choose_sides(sides, languages, path, inner_name=stem)
-    chosen = [members[languages[find_language(side or "", languages) or 0]] for side in (sides.source, sides.target)]
-    for member in chosen:
+
+    chosen = []
+    for side in (sides.source, sides.target):
+        member = members[languages[find_language(side or "", languages) or 0]]
+        chosen.append(member)
         if member.flag_bits & 1:
-            raise ValueError(f"{path}: {member.filename!r} is encrypted; unpack it with its password")
+            name = repr(member.filename)
+            raise ValueError(f"{path}: {name} is encrypted; unpack it with its password")
         refuse_bomb(path, member)
     return chosen
 

@@ -21,12 +21,17 @@ from pellucid.data.formats.units import (
 from pellucid.data.languages import is_language_code, is_same_variety
 from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed, read_lines
 
-# The most characters of an object in an array, so that a file that is no array of objects cannot fill the memory.
+# The most characters of an object in an array, so that a file that is no array of objects cannot
+# fill the memory.
 LARGEST_OBJECT = 16 * 2**20
 _CHARACTERS_READ = 2**16
 
 # Keys under which an object names the languages of its two texts.
-_LANGUAGE_KEYS = (("source_language", "target_language"), ("source_lang", "target_lang"), ("src_lang", "tgt_lang"))
+_LANGUAGE_KEYS = (
+    ("source_language", "target_language"),
+    ("source_lang", "target_lang"),
+    ("src_lang", "tgt_lang"),
+)
 
 # Characters that JSON can spell and no line of text can hold: NUL, half of a surrogate pair.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
@@ -35,10 +40,11 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
     """Yield the pairs of a file with one JSON object on each line, which has the two texts under its keys.
 
-    The keys are "source" and "target" or languages, possibly inside of "translation", as Hugging Face's data sets have
-    it; the first object with two texts decides. A line without a pair has a problem, and an empty line empty sides.
-    An object may name its own languages, as "source_language" and "target_language"; one with other languages than
-    `sides` has a problem. Raises ValueError for a file with several directions if `sides` names no language.
+    The keys are "source" and "target" or languages, possibly inside of "translation", as Hugging
+    Face's data sets have it; the first object with two texts decides. A line without a pair has a
+    problem, and an empty line empty sides. An object may name its own languages, as
+    "source_language" and "target_language"; one with other languages than `sides` has a problem.
+    Raises ValueError for a file with several directions if `sides` names no language.
     """
     reader = _ObjectReader(path, sides)
     advice = "; a file that is one array is read if its name ends in .json"
@@ -48,13 +54,17 @@ def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
             yield reader.read_line(line, text)
         reader.refuse_other_keys()
 
-    yield from require_fitting_rows(path, read_units(), lambda: f"on each line {reader.describe_object()}{advice}")
+    def expect() -> str:
+        return f"on each line {reader.describe_object()}{advice}"
+
+    yield from require_fitting_rows(path, read_units(), expect)
 
 
 def read_json_array(path: str, sides: Sides) -> Iterator[Unit]:
     """Yield the pairs of a file with one array of objects, each like a line of a JSONL file, or of a JSONL file itself.
 
-    The array is read piece by piece. Raises ValueError for what is no JSON, for nothing behind it can be read.
+    The array is read piece by piece. Raises ValueError for what is no
+    JSON, for nothing behind it can be read.
     """
     reader = _ObjectReader(path, sides)
 
@@ -70,7 +80,10 @@ def read_json_array(path: str, sides: Sides) -> Iterator[Unit]:
                 yield reader.read_line(line, content)
         reader.refuse_other_keys()
 
-    yield from require_fitting_rows(path, read_units(), lambda: f"an array of objects, each {reader.describe_object()}")
+    def expect() -> str:
+        return f"an array of objects, each {reader.describe_object()}"
+
+    yield from require_fitting_rows(path, read_units(), expect)
 
 
 class _ObjectReader:
@@ -103,6 +116,7 @@ class _ObjectReader:
         nested = row.get("translation", "")
         if nested is None:
             return Unit(number, line=line)
+
         table = nested if isinstance(nested, dict) else row
         keys = _find_text_keys(table)
         languages = None if keys is None else _find_languages(table)
@@ -112,25 +126,34 @@ class _ObjectReader:
             keys = self._find_keys(table)
         elif not self._accept_languages(languages, line or number):
             return Unit(number, line=line, problem=OTHER_LANGUAGES)
+
         if keys is None:
             return Unit(number, line=line, problem="no keys of two texts")
+
         source, target = ("" if table.get(key) is None else table[key] for key in keys)
         if not isinstance(source, str) or not isinstance(target, str):
             return Unit(number, line=line, problem="a value that is no text")
+
         if bad := _NO_TEXT.search(source + target):
-            return Unit(number, line=line, problem=f"U+{ord(bad[0]):04X} inside a sentence, which no text contains")
+            problem = f"U+{ord(bad[0]):04X} inside a sentence, which no text contains"
+            return Unit(number, line=line, problem=problem)
         return Unit(number, source, target, line)
 
     def _choose_keys(self, table: dict[str, Any], is_nested: bool) -> None:
         """Choose the keys by an object that has two texts; one without the languages that are asked for may be odd."""
+        names = []
         if is_nested:
-            names = [name for name, value in table.items() if value is None or isinstance(value, str)]
+            for name, value in table.items():
+                if value is None or isinstance(value, str):
+                    names.append(name)
         else:
             names = list_side_names(list(table), self.sides)
+
         if len(names) < 2:
             return
         try:
-            self.keys = choose_names(self.path, names, self.sides, "languages" if is_nested else "keys")
+            what = "languages" if is_nested else "keys"
+            self.keys = choose_names(self.path, names, self.sides, what)
         except ValueError as error:
             wishes = [wish for wish in (self.sides.source, self.sides.target) if wish is not None]
             if all(find_column(wish, names) is not None for wish in wishes):
@@ -156,11 +179,15 @@ class _ObjectReader:
         chosen = self.sides.source, self.sides.target
         if all(map(_fits_wish, chosen, languages)):
             if not any(map(_is_private, languages)):
-                self.sides.source, self.sides.target = chosen[0] or languages[0], chosen[1] or languages[1]
+                self.sides.source = chosen[0] or languages[0]
+                self.sides.target = chosen[1] or languages[1]
             return True
+
         if all(self.wishes) or not all(map(_fits_wish, self.wishes, languages)):
             return False
-        one, other = f"--from {chosen[0]} --to {chosen[1]}", f"--from {languages[0]} --to {languages[1]}"
+
+        one = f"--from {chosen[0]} --to {chosen[1]}"
+        other = f"--from {languages[0]} --to {languages[1]}"
         raise ValueError(
             f"{self.path}:{line}: this pair is {languages[0]} to {languages[1]}, and those before it are {chosen[0]} "
             f"to {chosen[1]}; choose one direction: {one}, or {other} (data.source_language and data.target_language "
@@ -174,7 +201,8 @@ class _ObjectReader:
 
     def describe_object(self) -> str:
         """Return what an object must look like."""
-        shape = json.dumps(dict.fromkeys(self.keys or ("source", "target"), "..."), ensure_ascii=False)
+        table = dict.fromkeys(self.keys or ("source", "target"), "...")
+        shape = json.dumps(table, ensure_ascii=False)
         return shape if self.keys else f'{shape} or {{"translation": {{"en": "...", "de": "..."}}}}'
 
 
@@ -182,12 +210,9 @@ def _find_languages(table: dict[str, Any]) -> tuple[str, str] | None:
     """Return the languages that an object names for itself, or None."""
     for keys in _LANGUAGE_KEYS:
         source, target = map(table.get, keys)
-        if (
-            isinstance(source, str)
-            and isinstance(target, str)
-            and is_language_code(source)
-            and is_language_code(target)
-        ):
+        if not isinstance(source, str) or not isinstance(target, str):
+            continue
+        if is_language_code(source) and is_language_code(target):
             return source, target
     return None
 
@@ -201,7 +226,9 @@ def _find_text_keys(table: dict[str, Any]) -> tuple[str, str] | None:
 
 def _fits_wish(wish: str | None, code: str) -> bool:
     """Whether the language of an object may be the one that was asked for; a private one is any."""
-    return wish is None or _is_private(code) or is_same_variety(LANGUAGES_BY_NAME.get(wish.strip().lower(), wish), code)
+    if wish is None or _is_private(code):
+        return True
+    return is_same_variety(LANGUAGES_BY_NAME.get(wish.strip().lower(), wish), code)
 
 
 def _is_private(code: str) -> bool:
@@ -218,7 +245,9 @@ class _JsonText:
             encoding = json.detect_encoding(stream.peek(4)[:4])
         except DAMAGES as error:
             raise ValueError(f"{path}: {describe_damage(error)}") from None
-        self.stream = io.TextIOWrapper(stream, "utf-8-sig" if encoding == "utf-8" else encoding, newline="")
+        if encoding == "utf-8":
+            encoding = "utf-8-sig"
+        self.stream = io.TextIOWrapper(stream, encoding, newline="")
         self.text, self.place, self.lines_before = "", 0, 0
 
     @property
@@ -241,6 +270,7 @@ class _JsonText:
                 is_first = False
                 yield self.line, self._parse_value()
             self.place += 1
+
             if self.find_sign():
                 raise self._refuse("there is something behind the end of the array")
 
@@ -262,12 +292,17 @@ class _JsonText:
                 problem = str(error).partition(": line ")[0]
             except RecursionError:
                 raise self._refuse("too many brackets inside of each other") from None
-            # What is no JSON may be half of an element, and a number at the end of the piece may go on.
+
+            # What is no JSON may be half of an element, and a number at the end of the piece may go
+            # on.
             if end is not None and end < len(self.text):
                 self.place = end
                 return value
+
             if len(self.text) - self.place > LARGEST_OBJECT:
-                raise self._refuse(f"{problem}, or an element of more than {LARGEST_OBJECT:,} characters")
+                size = f"an element of more than {LARGEST_OBJECT:,} characters"
+                raise self._refuse(f"{problem}, or {size}")
+
             if not self._read_more():
                 raise self._refuse(problem)
 
@@ -278,9 +313,11 @@ class _JsonText:
         except DAMAGES as error:
             raise ValueError(f"{self.path}: {describe_damage(error)}") from None
         except UnicodeError as error:
+            encoding = self.stream.encoding.upper()
             raise ValueError(
-                f"{self.path}: it is not {self.stream.encoding.upper()} ({error}); save it as UTF-8"
+                f"{self.path}: it is not {encoding} ({error}); save it as UTF-8"
             ) from None
+
         self.lines_before += self.text.count("\n", 0, self.place)
         self.text, self.place = self.text[self.place :] + more, 0
         return bool(more)
@@ -292,9 +329,12 @@ class _JsonText:
 def encode_jsonl(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
     """Yield the bytes of a file with one object on each line: as Hugging Face has it if the languages are known."""
     languages = sides.languages
+    source, target = languages or ("source", "target")
     for unit in units:
-        row = dict(zip(languages or ("source", "target"), (unit.source, unit.target), strict=True))
-        yield f"{json.dumps({'translation': row} if languages else row, ensure_ascii=False)}\n".encode()
+        row: dict[str, Any] = {source: unit.source, target: unit.target}
+        if languages:
+            row = {"translation": row}
+        yield f"{json.dumps(row, ensure_ascii=False)}\n".encode()
 
 
 def encode_json(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:

@@ -24,11 +24,16 @@ def read_parquet(path: str, sides: Sides) -> Iterator[Unit]:
             nested = "translation" in fields and pyarrow.types.is_struct(fields["translation"])
             if nested:
                 fields = {field.name: field.type for field in fields["translation"]}
+
             texts = [name for name, kind in fields.items() if _holds_text(pyarrow.types, kind)]
             names = texts if nested else list_side_names(texts, sides)
+
             if len(names) < 2:
                 listed = f"the columns of text {', '.join(texts)}" if texts else "no column of text"
-                raise ValueError(f"{path} has {listed}; pairs need two, chosen by --from COLUMN --to COLUMN")
+                raise ValueError(
+                    f"{path} has {listed}; pairs need two, chosen by --from COLUMN --to COLUMN"
+                )
+
             chosen = choose_names(path, names, sides)
             columns = [f"translation.{name}" if nested else name for name in chosen]
             number = 0
@@ -44,9 +49,11 @@ def read_parquet(path: str, sides: Sides) -> Iterator[Unit]:
                     problem = "a NUL character" if "\0" in source or "\0" in target else None
                     yield Unit(number, source, target, problem=problem)
     except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
-        # A file that cannot be opened has a number of its error, one that Arrow cannot read has none.
+        # A file that cannot be opened has a number of its error, one that Arrow cannot read has
+        # none.
         if isinstance(error, OSError) and error.errno is not None:
             raise
+
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} is no Parquet file, or a damaged one: {reason}") from None
 
@@ -56,6 +63,7 @@ def _holds_text(types: Any, kind: Any) -> bool:
     if types.is_dictionary(kind):
         return _holds_text(types, kind.value_type)
     names = ["string", "large_string", "string_view", "binary", "large_binary", "binary_view"]
+
     # Older versions of pyarrow know no views.
     return any(getattr(types, f"is_{name}", lambda kind: False)(kind) for name in names)
 
@@ -69,7 +77,8 @@ def _import_pyarrow(path: str) -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ModuleNotFoundError:
-        raise ValueError(f"{path}: Parquet needs the package pyarrow: pip install 'pellucid[hub]'") from None
+        install = "pip install 'pellucid[hub]'"
+        raise ValueError(f"{path}: Parquet needs the package pyarrow: {install}") from None
     return pyarrow, parquet
 
 
@@ -79,15 +88,20 @@ def encode_parquet(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[
     languages = sides.languages
     names = languages or ("source", "target")
     schema = pyarrow.schema([(name, pyarrow.string()) for name in names])
+
     if languages:
         schema = pyarrow.schema([("translation", pyarrow.struct(list(schema)))])
+
     rows = iter(units)
-    # A writer goes back in its file and forward again, so the bytes are taken from a file when it is done.
+    # A writer goes back in its file and forward again, so the bytes are taken from a file when it is
+    # done.
     with TemporaryFile() as file:
         with parquet.ParquetWriter(file, schema) as writer:
             while block := list(islice(rows, _ROWS_WRITTEN)):
-                pairs = [dict(zip(names, (unit.source, unit.target), strict=True)) for unit in block]
-                objects = [{"translation": pair} for pair in pairs] if languages else pairs
+                objects = []
+                for unit in block:
+                    pair = {names[0]: unit.source, names[1]: unit.target}
+                    objects.append({"translation": pair} if languages else pair)
                 writer.write_table(pyarrow.Table.from_pylist(objects, schema))
         file.seek(0)
         yield from iter(lambda: file.read(2**20), b"")

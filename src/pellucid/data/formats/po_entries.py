@@ -35,7 +35,8 @@ class PoEntry:
     """An entry of a catalogue: a message, and its translation or one for each form of its plural."""
 
     line: int  # line on which it begins, with its comments
-    comments: list[tuple[int, int]] = field(default_factory=list)  # where those before and in it stand
+    # Where those before and in it stand.
+    comments: list[tuple[int, int]] = field(default_factory=list)
     is_obsolete: bool = False
     is_fuzzy: bool = False
     context: PoText | None = None
@@ -47,17 +48,30 @@ class PoEntry:
     @property
     def translations(self) -> list[PoText]:
         """The translation, or, for a plural, the translations of its forms in their order."""
-        return [self.translation] if self.translation else [self.forms[form] for form in sorted(self.forms)]
+        if self.translation:
+            return [self.translation]
+        return [self.forms[form] for form in sorted(self.forms)]
 
     @property
     def is_header(self) -> bool:
         """Whether this is the entry without a message, which describes the catalogue."""
-        return not self.is_obsolete and self.context is None and self.message is not None and not self.message.text
+        if self.is_obsolete or self.context is not None or self.message is None:
+            return False
+        return not self.message.text
 
     @property
     def start(self) -> int:
         """Where the first word of the entry stands."""
         return min(text.start for text in (self.context, self.message) if text)
+
+    def ends_before(self, word: str) -> bool:
+        """Return whether this keyword begins the next entry.
+
+        A context begins one, and so does a message, unless its context did.
+        """
+        if not (self.message or self.context):
+            return False
+        return word == "msgctxt" or (word == "msgid" and self.message is not None)
 
 
 def parse_po_entries(path: str, text: str) -> Iterator[PoEntry]:
@@ -77,8 +91,9 @@ def parse_po_entries(path: str, text: str) -> Iterator[PoEntry]:
     while position < len(text):
         match = _SYMBOL.match(text, position)
         if match is None:
-            is_quote = text[position] == '"'
-            raise refuse("the quotes of this line do not fit" if is_quote else "this line fits no entry")
+            if text[position] == '"':
+                raise refuse("the quotes of this line do not fit")
+            raise refuse("this line fits no entry")
         position = match.end()
 
         if match["space"]:
@@ -101,8 +116,7 @@ def parse_po_entries(path: str, text: str) -> Iterator[PoEntry]:
         elif match["word"]:
             current = PoText(match.start(), position, position)
             word, form = match["word"], match["form"]
-            begins = word == "msgctxt" or (word == "msgid" and (entry is None or entry.message is not None))
-            if begins and entry is not None and (entry.message or entry.context):
+            if entry is not None and entry.ends_before(word):
                 yield _complete(entry, refuse)
                 entry = None
             entry = entry or PoEntry(line)
@@ -114,6 +128,7 @@ def parse_po_entries(path: str, text: str) -> Iterator[PoEntry]:
                 raise refuse("a text without msgid or msgstr before it")
             current.strings.append(match["string"])
             current.end = position
+
     if entry is not None and (entry.message or entry.context):
         yield _complete(entry, refuse)
 
@@ -128,12 +143,16 @@ def _add_text(entry: PoEntry, word: str, form: str | None, text: PoText) -> bool
             entry.forms[int(form)] = text
             return True
         return False
+
     name = {"msgctxt": "context", "msgid": "message", "msgid_plural": "plural"}.get(word, "")
-    belongs = form is None and name != "" and getattr(entry, name) is None and not entry.translations
+    belongs = form is None and name != "" and getattr(entry, name) is None
+    belongs = belongs and not entry.translations
+
     if word == "msgctxt":
         belongs = belongs and entry.message is None
     if word == "msgid_plural":
         belongs = belongs and entry.message is not None
+
     if belongs:
         setattr(entry, name, text)
     return belongs
@@ -142,7 +161,8 @@ def _add_text(entry: PoEntry, word: str, form: str | None, text: PoText) -> bool
 def _complete(entry: PoEntry, refuse: Callable[[str], ValueError]) -> PoEntry:
     """Return an entry that has all its parts; raise ValueError for any other."""
     if entry.message is None or not entry.translations:
-        raise refuse(f"the entry of line {entry.line} has no {'msgstr' if entry.message else 'msgid'}")
+        missing = "msgstr" if entry.message else "msgid"
+        raise refuse(f"the entry of line {entry.line} has no {missing}")
     return entry
 
 

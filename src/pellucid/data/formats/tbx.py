@@ -39,6 +39,7 @@ def read_tbx(path: str, sides: Sides) -> Iterator[Unit]:
     for event, entry in parse_units(path, _ROOTS, _ENTRIES):
         if event == "start":
             continue
+
         line = entry.sourceline
         sections = _list_sections(entry)
         languages = tuple(language for language, _ in sections)
@@ -62,11 +63,13 @@ def _list_languages(path: str) -> tuple[list[str], str]:
     """Return the languages of a term base, and the language that its root names, or ""."""
     languages: dict[str, None] = {}
     own_language = ""
+
     for event, element in parse_units(path, _ROOTS, _ENTRIES):
         own_language = own_language or element.getroottree().getroot().get(XML_LANGUAGE, "")
         if event == "end":
             for language, _ in _list_sections(element):
                 languages[language] = None
+
     languages.pop("", None)
     return list(languages), own_language.strip()
 
@@ -91,9 +94,11 @@ def _list_terms(section: Any) -> Iterator[tuple[str, bool]]:
             if name == "term" and not text:
                 text = "".join(element.itertext())
             elif element.get("type") == "administrativeStatus" or name == "administrativeStatus":
-                # Of 2008 "deprecatedTerm-admn-sts", "supersededTerm-admn-sts"; programs write "forbidden", too.
+                # Of 2008 "deprecatedTerm-admn-sts", "supersededTerm-admn-sts"; programs write
+                # "forbidden", too.
                 status = (element.text or "").strip().lower()
                 is_unwanted = status.startswith(_UNWANTED)
+
         if text:
             yield text, is_unwanted
 
@@ -108,6 +113,7 @@ def encode_tbx(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[byte
         "<tbxHeader><fileDesc><sourceDesc><p>made by pellucid</p></sourceDesc></fileDesc></tbxHeader>\n"
         "<text>\n<body>\n"
     ).encode()
+
     number, term, targets = 0, None, list[str]()
     for unit in without_unfit_for_xml(units, skip):
         if unit.source != term:
@@ -116,6 +122,7 @@ def encode_tbx(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[byte
                 yield _encode_entry(number, source, term, target, targets)
             term, targets = unit.source, []
         targets.append(unit.target)
+
     if term is not None:
         yield _encode_entry(number + 1, source, term, target, targets)
     yield b"</body>\n</text>\n</tbx>\n"

@@ -20,16 +20,21 @@ from pellucid.data.formats.xml import (
 def read_tmx(path: str, sides: Sides) -> Iterator[Unit]:
     """Yield the units of a translation memory; without both languages in `sides`, the whole file is searched for them.
 
-    Of several variants in one language the first counts, and each further one is a unit with a problem.
+    Of several variants in one language the first counts, and
+    each further one is a unit with a problem.
     """
     if sides.source is None or sides.target is None:
         languages, source_language = _list_languages(path)
         if not languages:
             return
-        choose_sides(sides, languages, path, first=(source_language, f"srclang in {Path(path).name}"))
+
+        said_by = f"srclang in {Path(path).name}"
+        choose_sides(sides, languages, path, first=(source_language, said_by))
+
     assert sides.source is not None
     assert sides.target is not None
     number, kept, all_languages = 0, 0, dict[str, None]()
+
     for event, element in parse_units(path, "tmx", ("tu",)):
         if event == "start":
             continue
@@ -38,27 +43,37 @@ def read_tmx(path: str, sides: Sides) -> Iterator[Unit]:
         languages = [_variant_language(variant) for variant in variants]
         all_languages |= dict.fromkeys(languages)
         source, target = find_two_languages(tuple(languages), sides.source, sides.target)
+
         if source is None or target is None:
             missing = sides.source if source is None else sides.target
             yield Unit(number, line=line, problem=f"no {missing}")
             continue
+
         kept += 1
         if problem := _explain_unfit_variant(element, variants[target]):
             yield Unit(number, line=line, problem=problem)
         else:
-            yield make_unit(number, _variant_text(variants[source]), _variant_text(variants[target]), line)
+            texts = _variant_text(variants[source]), _variant_text(variants[target])
+            yield make_unit(number, *texts, line)
+
+        both = languages[source].lower(), languages[target].lower()
         for i, language in enumerate(languages):
-            if i not in (source, target) and language.lower() in (languages[source].lower(), languages[target].lower()):
-                number += 1
-                yield Unit(number, line=variants[i].sourceline, problem=f"a further variant in {language}")
+            if i not in (source, target) and language.lower() in both:
+                number, line = number + 1, variants[i].sourceline
+                yield Unit(number, line=line, problem=f"a further variant in {language}")
+
     if all_languages and not kept:
         names = ", ".join(all_languages)
-        raise ValueError(f"{path} has no unit in both {sides.source} and {sides.target}; its languages are {names}")
+        raise ValueError(
+            f"{path} has no unit in both {sides.source} and {sides.target}; its languages are "
+            f"{names}"
+        )
 
 
 def _list_languages(path: str) -> tuple[list[str], str]:
     """Return the languages of a file, and the language its header or all of its units name for the sources, or ""."""
     languages: dict[str, None] = {}
+
     header_language, unit_languages = "", set[str]()
     for event, element in parse_units(path, "tmx", ("tu",), ("header",)):
         if event == "end":
@@ -68,6 +83,7 @@ def _list_languages(path: str) -> tuple[list[str], str]:
             unit_languages.add(element.get("srclang", ""))
         elif local_name(element) == "header":
             header_language = element.get("srclang", "").strip()
+
     languages.pop("", None)
     if header_language in ("", "*all*") and len(unit_languages) == 1:
         header_language = unit_languages.pop().strip()
@@ -87,10 +103,12 @@ def _explain_unfit_variant(unit: Any, variant: Any) -> str | None:
     """Return why nobody stands by a translation in a memory yet, None for a good one."""
     if variant.get("creationtool") == "pellucid" and not variant.get("changeid"):
         return "a translation by pellucid that nobody has changed"
+
     for element in (variant, unit):
         for child in element:
             if local_name(child) == "prop" and child.get("type") == "x-ConfirmationLevel":
-                return SegmentState(tool=TRADOS, tool_state=(child.text or "").strip()).explain_unfit()
+                state = (child.text or "").strip()
+                return SegmentState(tool=TRADOS, tool_state=state).explain_unfit()
     return None
 
 
@@ -103,6 +121,7 @@ def encode_tmx(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[byte
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
         f'<header {header}srclang="{source}" datatype="plaintext"/>\n<body>\n'
     ).encode()
+
     for unit in without_unfit_for_xml(units, skip):
         yield (
             f'<tu><tuv xml:lang="{source}"><seg>{escape_xml(unit.source)}</seg></tuv>'

@@ -19,47 +19,62 @@ ar bg ca cs da de el en es eu fa fi fr gl hi hr hu ja ko lv nl pl pt ro ru sk sl
 ara ces deu eng fra fre ger hin ita jpn kor nld pol por rus spa swe tur ukr zho
 """
 
-LANGUAGES_BY_NAME = {  # codes of languages by the names that stand over columns
-    name: code
-    for line in """
-    ar arabic; ca catalan; cs czech; da danish; de german deutsch; el greek; en english; es spanish español; fi finnish
-    fr french français; he hebrew; hi hindi; hu hungarian; it italian italiano; ja japanese; ko korean; nl dutch
-    no norwegian; pl polish; pt portuguese português; ro romanian; ru russian; sv swedish; tr turkish; uk ukrainian
-    zh chinese
-    """.replace("\n", ";").split(";")
-    for code, *names in [line.split() or [""]]
-    for name in names
-}
+# Codes of languages, each with the names that stand over columns.
+_NAMES_BY_CODE = """
+ar arabic; ca catalan; cs czech; da danish; de german deutsch; el greek; en english
+es spanish español; fi finnish; fr french français; he hebrew; hi hindi; hu hungarian
+it italian italiano; ja japanese; ko korean; nl dutch; no norwegian; pl polish
+pt portuguese português; ro romanian; ru russian; sv swedish; tr turkish; uk ukrainian; zh chinese
+"""
+
+
+def _list_languages_by_name() -> dict[str, str]:
+    codes = {}
+    for row in _NAMES_BY_CODE.strip().replace("\n", ";").split(";"):
+        code, *names = row.split()
+        codes.update(dict.fromkeys(names, code))
+    return codes
+
+
+LANGUAGES_BY_NAME = _list_languages_by_name()
+"""Codes of languages by the names that stand over columns."""
 
 SOURCE_NAMES = ("source", "src", "original")
 TARGET_NAMES = ("target", "tgt", "trg", "translation", "reference", "ref")
 _SIDE_WORDS = "(?:[ _-]?(?:text|sentence|segment|language))?"
-_CODE = re.compile(rf"({'|'.join(_CODES_WITHOUT_WORDS.split())})(?:[_-][a-z0-9]{{2,8}})*", re.IGNORECASE)
+_CODES = "|".join(_CODES_WITHOUT_WORDS.split())
+_CODE = re.compile(rf"({_CODES})(?:[_-][a-z0-9]{{2,8}})*", re.IGNORECASE)
 _ANY_CODE = re.compile(r"[a-z]{2,3}(?:[_-][a-z0-9]{2,8})*", re.IGNORECASE)
 
 
 class Unit(NamedTuple):
     """A pair at a place in a file, or the reason why there is none; a sentence may still contain line feeds."""
 
-    number: int  # number of the unit in its file, from 1; in a file of lines, the number of its (first) line
+    # Number of the unit in its file, from 1; in a file of lines, the number of its (first) line.
+    number: int
     source: str = ""
     target: str = ""
-    line: int | None = None  # line of the file where the unit stands, if its number is not that line
+    # Line of the file where the unit stands, if its number is not that line.
+    line: int | None = None
     problem: str | None = None
 
 
 OTHER_LANGUAGES = "other languages"
 """The reason why a row is left out that names other languages than those that are read."""
 
-_ROWS_JUDGED = 1_000  # rows after which a file is refused at once if hardly any fits, and not only at its end
+# Rows after which a file is refused at once if hardly any fits, and not only at its end.
+_ROWS_JUDGED = 1_000
 _FEWEST_FITTING = 0.1  # the share of the rows that must fit
 
 
-def require_fitting_rows(path: str, units: Iterable[Unit], expect: Callable[[], str]) -> Iterator[Unit]:
+def require_fitting_rows(
+    path: str, units: Iterable[Unit], expect: Callable[[], str]
+) -> Iterator[Unit]:
     """Yield the units of a file of rows; raise ValueError if fewer than one row in ten fits, with what was expected.
 
-    A row that does not fit has a problem, and whoever reads the units counts it. If hardly any row fits, the file
-    holds something else than pairs, or was read in a wrong way, and the few rows that fit do so by accident.
+    A row that does not fit has a problem, and whoever reads the units counts it. If hardly any row
+    fits, the file holds something else than pairs, or was read in a wrong way, and the few rows
+    that fit do so by accident.
     """
     fitting, first, misfits = 0, None, 0
     for unit in units:
@@ -67,13 +82,17 @@ def require_fitting_rows(path: str, units: Iterable[Unit], expect: Callable[[], 
             fitting += 1
         elif unit.problem != OTHER_LANGUAGES:
             first, misfits = first or unit, misfits + 1
+
         if fitting + misfits == _ROWS_JUDGED:
             _refuse_misfits(path, fitting, misfits, first, expect)
         yield unit
+
     _refuse_misfits(path, fitting, misfits, first, expect)
 
 
-def _refuse_misfits(path: str, fitting: int, misfits: int, first: Unit | None, expect: Callable[[], str]) -> None:
+def _refuse_misfits(
+    path: str, fitting: int, misfits: int, first: Unit | None, expect: Callable[[], str]
+) -> None:
     if first is not None and fitting < _FEWEST_FITTING * (fitting + misfits):
         raise ValueError(
             f"{path}:{first.line or first.number}: {first.problem}, and so it is in {misfits:,} of "
@@ -126,12 +145,18 @@ def may_match(code: str, other: str) -> bool:
 
 def find_language(wish: str, tags: Sequence[str]) -> int | None:
     """Return the index of the tag that matches a wished language best, an equal one before a regional form."""
-    exact = (i for i, tag in enumerate(tags) if matches_language(wish, tag) and matches_language(tag, wish))
-    return next(exact, next((i for i, tag in enumerate(tags) if matches_language(wish, tag)), None))
+    matching = [i for i, tag in enumerate(tags) if matches_language(wish, tag)]
+    for i in matching:
+        if matches_language(tags[i], wish):
+            return i
+    return matching[0] if matching else None
 
 
-@lru_cache(maxsize=1000)  # a file has few combinations of languages, and comparing tags took half of the time
-def find_two_languages(tags: tuple[str, ...], source: str, target: str) -> tuple[int | None, int | None]:
+# A file has few combinations of languages, and comparing tags took half of the time.
+@lru_cache(maxsize=1000)
+def find_two_languages(
+    tags: tuple[str, ...], source: str, target: str
+) -> tuple[int | None, int | None]:
     """Return the indices of the tags that match two wished languages best, None for one that is missing."""
     target_index = find_language(target, tags)
     # "en" to "en-GB": the tag of the target is not the one of the source, too.
@@ -142,13 +167,16 @@ def find_two_languages(tags: tuple[str, ...], source: str, target: str) -> tuple
 def is_code(text: str) -> bool:
     """Whether a text looks like the code of a language: two or three letters, and perhaps a region or a script."""
     # The endings of names of files that are no languages.
-    return _ANY_CODE.fullmatch(text) is not None and text.lower() not in ("txt", "xml", "ids", "md", "tsv")
+    is_ending = text.lower() in ("txt", "xml", "ids", "md", "tsv")
+    return _ANY_CODE.fullmatch(text) is not None and not is_ending
 
 
 def is_header(cell: str) -> bool:
     """Whether the first cell of a column looks like the name of a side: source, en-US, English."""
     cell = cell.strip().lower()
-    return bool(_CODE.fullmatch(cell)) or cell in LANGUAGES_BY_NAME or names_side(cell, (*SOURCE_NAMES, *TARGET_NAMES))
+    if _CODE.fullmatch(cell) or cell in LANGUAGES_BY_NAME:
+        return True
+    return names_side(cell, (*SOURCE_NAMES, *TARGET_NAMES))
 
 
 def names_side(cell: str, names: Sequence[str]) -> bool:
@@ -178,32 +206,45 @@ def choose_sides(
 ) -> None:
     """Choose the two of several languages or columns that make pairs, where `sides` does not name both.
 
-    They are chosen if there are just two, regional forms of one language counting as one. Which of them is the source
-    is said by names of files (`order_by_name`; `inner_name` is the name of a file inside), or by the file, which calls
-    one of them its `first`, in words that are the second of these. Otherwise the first of the names is the source;
-    where `sides` is strict, that is refused. Raises ValueError, with all names, if the choice is not clear.
+    They are chosen if there are just two, regional forms of one language counting as one. Which of
+    them is the source is said by names of files (`order_by_name`; `inner_name` is the name of a
+    file inside), or by the file, which calls one of them its `first`, in words that are the second
+    of these. Otherwise the first of the names is the source; where `sides` is strict, that is
+    refused. Raises ValueError, with all names, if the choice is not clear.
     """
     names = list(dict.fromkeys(names))
     for wish in (sides.source, sides.target):
         if wish is not None and find_column(wish, names) is None:
-            raise ValueError(f"{file} has no {wish!r}; its {what} are {', '.join(names) or 'not named'}")
+            listed = ", ".join(names) or "not named"
+            raise ValueError(f"{file} has no {wish!r}; its {what} are {listed}")
+
     if sides.source is not None and sides.target is not None:
         return
     given = [wish for wish in (sides.source, sides.target) if wish is not None]
-    left = [name for name in names if all(find_column(wish, [name]) is None for wish in given)]
+    left = []
+    for name in names:
+        if all(find_column(wish, [name]) is None for wish in given):
+            left.append(name)
+
     if len(left) > 2 - len(given):
         codes = (split_code(name)[0] if is_code(name) else name for name in left)
         left = list(dict.fromkeys(codes))
+
     if len(left) > 2 and len(sides.named_after) == 2:
-        wishes = [language_of_file(name) for name in sides.named_after]
-        if wishes[0] != wishes[1] and all(wish and find_column(wish, names) is not None for wish in wishes):
-            sides.source, sides.target = wishes
-            return
+        source, target = map(language_of_file, sides.named_after)
+        if source and target and source != target:
+            columns = find_column(source, names), find_column(target, names)
+            if None not in columns:
+                sides.source, sides.target = source, target
+                return
+
     if len(left) != 2 - len(given):
         listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
         if len(names) < 2:
-            raise ValueError(f"{file} has {'only one of the ' if names else 'no '}{what} that a pair needs: {listed}")
+            found = f"only one of the {what}" if names else f"no {what}"
+            raise ValueError(f"{file} has {found} that a pair needs: {listed}")
         raise ValueError(f"{file} has {len(names)} {what}: {listed}; {CHOICE.format(*names[:2])}")
+
     if not given:
         left = _order_sides(sides, left, file, what, first, inner_name)
     if sides.source is None:
@@ -213,7 +254,12 @@ def choose_sides(
 
 
 def _order_sides(
-    sides: Sides, names: list[str], file: str, what: str, first: tuple[str, str] | None, inner_name: str
+    sides: Sides,
+    names: list[str],
+    file: str,
+    what: str,
+    first: tuple[str, str] | None,
+    inner_name: str,
 ) -> list[str]:
     """Return two names, the name of the sources first, and note in `sides` what the order was learned from."""
     if len(sides.named_after) == 1 and (ordered := order_by_name(sides.named_after[0], names)):
@@ -221,15 +267,18 @@ def _order_sides(
     if len(sides.named_after) == 2 and any(map(language_of_file, sides.named_after)):
         # Where they fit neither way, whoever writes the files refuses.
         return _order_by_two_names(sides.named_after, names) or names
+
     # The second time without the region, which the names may have lost.
     for code in (first[0], split_code(first[0])[0]) if first is not None and first[0] else ():
         if first is not None and (index := find_language(code, names)) is not None:
             sides.said_by = first[1]
             return [names[index], names[1 - index]]
+
     for name in (file, inner_name):
         if name and (ordered := order_by_name(name, names)):
             sides.said_by = f"the name of {Path(name).name}"
             return ordered
+
     if sides.strict:
         one, other = names
         raise ValueError(
@@ -253,12 +302,14 @@ def order_by_name(file: str, names: Sequence[str]) -> list[str] | None:
     for name in names:
         plain = name.strip().lower()
         words = list_spellings(LANGUAGES_BY_NAME.get(plain, plain))
-        spellings.append(f"(?:{'|'.join(map(re.escape, words))})(?:[-_](?:[a-z]{{2}}|[a-z]{{4}}|[0-9]{{3}}))?")
-    orders = [
-        [names[i], names[1 - i]]
-        for i in (0, 1)
-        if re.search(f"(?<![a-z0-9]){spellings[i]}(?:[-_.]|2|[-_ ]?to[-_ ]?){spellings[1 - i]}(?![a-z0-9])", stem)
-    ]
+        spelled = "|".join(map(re.escape, words))
+        spellings.append(f"(?:{spelled})(?:[-_](?:[a-z]{{2}}|[a-z]{{4}}|[0-9]{{3}}))?")
+
+    orders = []
+    for i in (0, 1):
+        between = f"{spellings[i]}(?:[-_.]|2|[-_ ]?to[-_ ]?){spellings[1 - i]}"
+        if re.search(f"(?<![a-z0-9]){between}(?![a-z0-9])", stem):
+            orders.append([names[i], names[1 - i]])
     return orders[0] if len(orders) == 1 else None
 
 
@@ -269,9 +320,9 @@ def languages_in_name(file: str) -> tuple[str, str] | None:
     (('de', 'en'), ('spa', 'eng'), None)
     """
     stem = Path(strip_compression(file)).name.lower()
-    codes = "|".join(_CODES_WITHOUT_WORDS.split())
-    pattern = rf"(?<![a-z0-9])({codes})(?:[-_]|2|[-_]to[-_])({codes})(?![a-z0-9]|[-_](?:{codes})(?![a-z0-9]))"
-    found = set(re.findall(pattern, stem))
+    two = f"({_CODES})(?:[-_]|2|[-_]to[-_])({_CODES})"
+    third = f"[-_](?:{_CODES})(?![a-z0-9])"
+    found = set(re.findall(f"(?<![a-z0-9]){two}(?![a-z0-9]|{third})", stem))
     if len(found) != 1:
         return None
     [(first, second)] = found
@@ -284,11 +335,16 @@ def _order_by_two_names(files: Sequence[str], names: Sequence[str]) -> list[str]
     """Return two languages in the order of the files named after them, or None; one file may be named otherwise."""
     codes = [LANGUAGES_BY_NAME.get(name.strip().lower(), name) for name in names]
     borne = [language_of_file(file) for file in files]
+
     # Whole codes first, for the two may be regional forms of one language.
     for wishes in (borne, [language and split_code(language)[0] for language in borne]):
-        for order in ((0, 1), (1, 0)):
-            if all(not wish or matches_language(wish, codes[i]) for wish, i in zip(wishes, order, strict=True)):
-                return [names[i] for i in order]
+        for first, second in ((0, 1), (1, 0)):
+            fits = [
+                not wishes[0] or matches_language(wishes[0], codes[first]),
+                not wishes[1] or matches_language(wishes[1], codes[second]),
+            ]
+            if all(fits):
+                return [names[first], names[second]]
     return None
 
 
@@ -307,17 +363,20 @@ def languages_of_files(source: object, target: object) -> tuple[str, str] | None
 def language_of_file(file: object) -> str | None:
     """Return the code of the language that the name of a file of sentences bears, or None.
 
-    It is the ending, behind which another one may stand, or else the last word of the name before its ending.
+    It is the ending, behind which another one may stand, or else the
+    last word of the name before its ending.
 
     >>> [language_of_file(name) for name in ("train.es-MX.gz", "en.txt", "de/train.no", "train_eng.txt", "train.txt")]
     ['es-MX', 'en', 'no', 'eng', None]
     """
     name = Path(strip_compression(str(file))).name
     parts = name.split(".")
+
     # The ending first, and then what stands before it: train.en.txt, en.txt.
     for part in reversed(parts[-2:] if len(parts) > 1 else []):
         if is_known_language(part):
             return part
+
     # Of train_en.txt only codes that are no common words: "the_one_to.txt" is not Tonga's.
     words = re.split("[-_ ]", parts[max(0, len(parts) - 2)])
     return words[-1] if len(words) > 1 and _CODE.fullmatch(words[-1]) else None
@@ -330,6 +389,7 @@ def refuse_exchanged_files(source: object, target: object, languages: Sequence[s
     if named is None or not any(wished):
         return
     first, second = (None if language is None else split_code(language)[0] for language in wished)
+
     bases = [split_code(code)[0] for code in named]
     if (first in (None, bases[1]) and second in (None, bases[0])) and bases[0] != bases[1]:
         raise ValueError(
@@ -343,4 +403,5 @@ def _describe_wish(language: str | None) -> str:
     return "any language" if language is None else describe_language(language)
 
 
-Skip = Callable[[Unit, str], None]  # a function that is told of each pair that a format cannot hold, and why
+# A function that is told of each pair that a format cannot hold, and why.
+Skip = Callable[[Unit, str], None]

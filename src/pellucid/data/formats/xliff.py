@@ -15,7 +15,13 @@ from pellucid.data.formats.xliff_states import (
     inherit_translate,
     name_tool,
 )
-from pellucid.data.formats.xml import escape_xml, local_name, make_unit, parse_units, without_unfit_for_xml
+from pellucid.data.formats.xml import (
+    escape_xml,
+    local_name,
+    make_unit,
+    parse_units,
+    without_unfit_for_xml,
+)
 
 
 def read_xliff(path: str, sides: Sides) -> Iterator[Unit]:
@@ -31,13 +37,15 @@ def read_xliff(path: str, sides: Sides) -> Iterator[Unit]:
                 sides.source, sides.target = found[0] or wish.source, found[1] or wish.target
                 sides.said_by = "" if wish.source or wish.target else Path(path).name
             continue
-        is_second = local_name(element) == "unit"
-        for source, target, line, problem in _read_second(element) if is_second else _read_first(element):
+        read_segments = _read_second if local_name(element) == "unit" else _read_first
+        for source, target, line, problem in read_segments(element):
             number += 1
             if problem:
                 yield Unit(number, line=line, problem=problem)
+            elif exchanged:
+                yield make_unit(number, target, source, line)
             else:
-                yield make_unit(number, *((target, source) if exchanged else (source, target)), line)
+                yield make_unit(number, source, target, line)
 
 
 _Segment = tuple[str, str, int | None, str | None]  # source, target, line, and why they are no pair
@@ -51,9 +59,12 @@ def _read_first(unit: Any) -> Iterator[_Segment]:
     if problem := _explain_no_text(unit):
         yield "", "", line, problem
         return
-    definitions = {
-        seg.get("id"): seg for child in unit if local_name(child) == "seg-defs" for seg in child if seg.get("id")
-    }
+
+    definitions = {}
+    for segment in _list_grandchildren(unit, "seg-defs"):
+        if segment.get("id"):
+            definitions[segment.get("id")] = segment
+
     from_marks = {} if segmented is None else _list_marks(segmented)
     to_marks = {} if target is None else _list_marks(target)
     read = _choose_reader(unit)
@@ -66,34 +77,37 @@ def _read_first(unit: Any) -> Iterator[_Segment]:
             if translation is None:
                 yield "", "", mark.sourceline, "no target"
                 continue
+            text = read(translation)
             problem = _read_state(unit, target, definitions.get(key[0])).explain_unfit()
-            yield read(mark), read(translation), mark.sourceline, problem if read(translation).strip() else None
+            yield read(mark), text, mark.sourceline, problem if text.strip() else None
         return
 
     if target is None:
         yield "", "", line, "no target"
         return
     translation = read(target)
-    if to_marks and translation.strip() and not all(read(mark).strip() for mark in to_marks.values()):
+
+    if translation.strip() and not all(read(mark).strip() for mark in to_marks.values()):
         # Which sentences of the source these are, nobody can tell.
         yield "", "", line, "a target of which some segments are empty"
         return
+
     definition = next(iter(definitions.values())) if len(definitions) == 1 else None
-    text = "" if source is None else read(source)
-    is_empty = not translation.strip() and (target.get("state") or "") == ""
-    yield text, translation, line, None if is_empty else _read_state(unit, target, definition).explain_unfit()
+    problem = None
+    if translation.strip() or target.get("state"):
+        problem = _read_state(unit, target, definition).explain_unfit()
+    yield "" if source is None else read(source), translation, line, problem
 
 
 def _read_second(unit: Any) -> Iterator[_Segment]:
     """Yield the segments of a unit of XLIFF 2."""
     problem = _explain_no_text(unit)
-    data = {
-        entry.get("id"): "".join(entry.itertext())
-        for child in unit
-        if local_name(child) == "originalData"
-        for entry in child
-        if entry.get("id")
-    }
+
+    data = {}
+    for entry in _list_grandchildren(unit, "originalData"):
+        if entry.get("id"):
+            data[entry.get("id")] = "".join(entry.itertext())
+
     for segment in unit:
         if local_name(segment) != "segment":
             continue
@@ -104,14 +118,23 @@ def _read_second(unit: Any) -> Iterator[_Segment]:
         elif target is None:
             yield "", "", line, "no target"
         else:
-            texts = ["" if side is None else read_inline_text(side, data) for side in (source, target)]
-            yield texts[0], texts[1], line, _read_state(segment, target, None).explain_unfit()
+            text = "" if source is None else read_inline_text(source, data)
+            translation = read_inline_text(target, data)
+            yield text, translation, line, _read_state(segment, target, None).explain_unfit()
+
+
+def _list_grandchildren(unit: Any, name: str) -> Iterator[Any]:
+    """Yield the children of each child of a unit that has this name."""
+    for child in unit:
+        if local_name(child) == name:
+            yield from child
 
 
 def _explain_no_text(unit: Any) -> str | None:
     """Return why nothing in a unit is a pair, None if something may be."""
     if unit.get("restype") == PO_HEADER:
         return "the header of a message catalogue"
+
     own = (element.get("translate") for element in (unit, *unit.iterancestors()))
     return None if inherit_translate(own) else "marked as not to be translated"
 
@@ -121,10 +144,10 @@ def _list_marks(element: Any) -> dict[tuple[str, int], Any]:
     marks: dict[tuple[str, int], Any] = {}
     seen = Counter[str]()
     for mark in element.iter("{*}mrk"):
-        name = mark.get("mid", "")
-        if mark.get("mtype") == "seg" and not any(
-            outer.get("mtype") == "seg" for outer in mark.iterancestors("{*}mrk")
-        ):
+        if mark.get("mtype") != "seg":
+            continue
+        name, around = mark.get("mid", ""), mark.iterancestors("{*}mrk")
+        if not any(outer.get("mtype") == "seg" for outer in around):
             marks[name, seen[name]] = mark
             seen[name] += 1
     return marks
@@ -134,18 +157,18 @@ def _choose_reader(unit: Any) -> Any:
     """Return the function that reads the texts of a unit; Phrase writes the tags in them as text."""
     if not any(name_tool(namespace) == PHRASE for namespace in unit.nsmap.values()):
         return read_inline_text
-    marks = {
-        mark.get("id", ""): next(("".join(part.itertext()) for part in mark if local_name(part) == "content"), "")
-        for child in unit
-        if local_name(child) == "tunit-metadata"
-        for mark in child
-    }
+
+    marks = {}
+    for mark in _list_grandchildren(unit, "tunit-metadata"):
+        contents = ["".join(part.itertext()) for part in mark if local_name(part) == "content"]
+        marks[mark.get("id", "")] = contents[0] if contents else ""
     return lambda element: join_pieces(split_phrase_tags(read_inline_text(element), marks))
 
 
 def _read_state(unit: Any, target: Any, definition: Any | None) -> SegmentState:
     """Return what a file says about the state of a translation; `definition` is the one by Trados, if there is one."""
     tool, tool_state, origin = "", None, ""
+
     if definition is not None:
         tool, tool_state, origin = TRADOS, definition.get("conf", ""), definition.get("origin", "")
     for key, value in unit.attrib.items() if definition is None else ():
@@ -155,6 +178,7 @@ def _read_state(unit: Any, target: Any, definition: Any | None) -> SegmentState:
             tool, tool_state = found, value
         elif found and name == "trans-origin":
             tool, origin = found, value
+
     return SegmentState(
         state=(unit.get("state") or target.get("state") or "").strip(),
         qualifier=(target.get("state-qualifier") or "").strip(),
@@ -171,10 +195,15 @@ def _must_exchange(path: str, wish: Sides, source: str, target: str) -> bool:
     wished = (wish.source, wish.target)
     for exchanged, pair in ((False, (source, target)), (True, (target, source))):
         # A file without a target language fits any.
-        if all(w is None or not tag or matches_language(w, tag) for w, tag in zip(wished, pair, strict=True)):
+        fits = True
+        for side, tag in zip(wished, pair, strict=True):
+            fits = fits and (side is None or not tag or matches_language(side, tag))
+        if fits:
             return exchanged
+
     asked = " to ".join(side or "any language" for side in wished)
-    raise ValueError(f"{path} translates {source} to {target or 'a language it does not name'}, not {asked}")
+    to = target or "a language it does not name"
+    raise ValueError(f"{path} translates {source} to {to}, not {asked}")
 
 
 def encode_xliff(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:

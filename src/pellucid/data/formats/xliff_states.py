@@ -19,7 +19,13 @@ _UNFIT_WORD = re.compile(
 )
 
 TRADOS, MEMOQ, PHRASE = "Trados", "memoQ", "Phrase"
-_TOOLS = {"sdl.com": TRADOS, "mqxliff": MEMOQ, "memoq": MEMOQ, "memsource": PHRASE, "phrase.com": PHRASE}
+_TOOLS = {
+    "sdl.com": TRADOS,
+    "mqxliff": MEMOQ,
+    "memoq": MEMOQ,
+    "memsource": PHRASE,
+    "phrase.com": PHRASE,
+}
 
 _TRADOS_GOOD = ("translated", "approvedtranslation", "approvedsignoff")
 _MEMOQ_GOOD = re.compile("confirmed|proofread|ac?knowledged|reviewed|signedoff")
@@ -42,21 +48,25 @@ class SegmentState:
 
     def explain_unfit(self) -> str | None:
         """Return why nobody stands by the translation yet (a draft, rejected), or None."""
-        return (
-            self._explain_tool()
-            or self._explain_standard()
-            or (None if self.state or self.tool_state or self.approved != "no" else 'approved="no" and no state')
-        )
+        if problem := self._explain_tool() or self._explain_standard():
+            return problem
+        if self.approved == "no" and not self.state and not self.tool_state:
+            return 'approved="no" and no state'
+        return None
 
     def _explain_tool(self) -> str | None:
         """Return what the state of a program says against the translation."""
         machine = ", machine translation" if self.origin.lower() in _MACHINE_ORIGINS else ""
         if self.tool_state is None:
-            return f"the origin {self.origin}" if self.tool and machine and self.approved != "yes" else None
+            is_unapproved = self.tool and machine and self.approved != "yes"
+            return f"the origin {self.origin}" if is_unapproved else None
+
         plain = re.sub("[^a-z0-9]", "", self.tool_state.lower())
         if self.tool == TRADOS and plain not in _TRADOS_GOOD:
             return f"the state {self.tool_state or 'Unspecified'} of Trados{machine}"
-        if self.tool == MEMOQ and (not _MEMOQ_GOOD.search(plain) or "unconfirmed" in plain or "reject" in plain):
+
+        is_bad = "unconfirmed" in plain or "reject" in plain
+        if self.tool == MEMOQ and (is_bad or not _MEMOQ_GOOD.search(plain)):
             return f"the state {self.tool_state or 'unknown'} of memoQ"
         if self.tool == PHRASE and plain in ("", "0", "false", "no"):
             return f"not confirmed in Phrase{machine}"
@@ -64,11 +74,13 @@ class SegmentState:
 
     def _explain_standard(self) -> str | None:
         """Return what a state of XLIFF says against the translation."""
-        state, qualifier, sub_state = self.state.lower(), self.qualifier.lower(), self.sub_state.lower()
+        state, qualifier = self.state.lower(), self.qualifier.lower()
+
         if state in UNTRANSLATED or state.startswith("needs-"):
             return f"the state {self.state}"
         if state and state not in _GOOD and _UNFIT_WORD.search(state):
             return f"the state {self.state}"
+
         if qualifier.startswith("rejected"):
             return f"the state qualifier {self.qualifier}"
         # What a memory or a machine proposed is good where a person has approved it.
@@ -77,7 +89,7 @@ class SegmentState:
         is_proposal = qualifier in ("leveraged-mt", "mt-suggestion", "tm-suggestion", "fuzzy-match")
         if is_proposal or (qualifier.startswith("x-") and _UNFIT_WORD.search(qualifier)):
             return f"the state qualifier {self.qualifier}"
-        if _UNFIT_WORD.search(sub_state):
+        if _UNFIT_WORD.search(self.sub_state.lower()):
             return f"the substate {self.sub_state}"
         return None
 

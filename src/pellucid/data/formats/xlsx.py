@@ -15,7 +15,8 @@ from pellucid.data.formats.xml import local_name
 ADVICE = "save the table as CSV (UTF-8) instead"
 
 LARGEST_ROW = 16 * 2**20  # the most bytes of XML up to the end of the next row or text
-LARGEST_TEXTS = 512 * 2**20  # the most bytes of the texts of a workbook, which are in memory while its rows are read
+# The most bytes of the texts of a workbook, which are in memory while its rows are read.
+LARGEST_TEXTS = 512 * 2**20
 MOST_COLUMNS = 16_384  # as many as Excel has
 
 # A character that XML cannot hold, as Excel writes it: _x000D_ is a carriage return.
@@ -25,41 +26,54 @@ ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 def read_xlsx(path: str, sides: Sides) -> Iterator[Unit]:
     """Yield the pairs of the first sheet of a workbook; its columns are chosen as in a CSV file.
 
-    Other sheets with rows have one unit each, with a problem. Raises ValueError for a workbook that is damaged,
-    encrypted or expands too far.
+    Other sheets with rows have one unit each, with a problem. Raises ValueError for a workbook that
+    is damaged, encrypted or expands too far.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             names, others = _list_sheets(path, archive)
+
             texts = _read_shared_texts(path, archive)
-            last = 0
-            for unit in read_table_rows(path, _read_rows(path, archive, names[0], texts), sides, may_pad=True):
-                last = unit.number
+            number = 0
+            rows = _read_rows(path, archive, names[0], texts)
+            for unit in read_table_rows(path, rows, sides, may_pad=True):
+                number = unit.number
                 yield unit
-            for number, (sheet, name) in enumerate(zip(others, names[1:], strict=True), start=last + 1):
+
+            for sheet, name in zip(others, names[1:], strict=True):
+                number += 1
                 if any(True for _ in _read_rows(path, archive, name, texts)):
-                    yield Unit(number, problem=f"rows on the sheet {sheet!r}, of which only the first sheet is read")
+                    problem = f"rows on the sheet {sheet!r}, of which only the first sheet is read"
+                    yield Unit(number, problem=problem)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, KeyError) as error:
         raise ValueError(
-            f"{path} is no Excel workbook (.xlsx), or it is damaged or has a password ({error}); {ADVICE}"
+            f"{path} is no Excel workbook (.xlsx), or it is damaged or has a password ({error}); "
+            f"{ADVICE}"
         ) from None
 
 
 def _list_sheets(path: str, archive: zipfile.ZipFile) -> tuple[list[str], list[str]]:
     """Return the names of the files of all sheets of a workbook, and what the sheets but the first are called."""
+
     folder = PurePosixPath("xl")
-    relations = _parse_elements(path, archive, str(folder / "_rels/workbook.xml.rels"), "Relationship")
-    files = {relation.get("Id", ""): relation.get("Target", "") for relation in relations}
-    sheets = []
+    files = {}
+    related = str(folder / "_rels/workbook.xml.rels")
+    for relation in _parse_elements(path, archive, related, "Relationship"):
+        files[relation.get("Id", "")] = relation.get("Target", "")
+
+    sheets, titles = [], []
     for sheet in _parse_elements(path, archive, str(folder / "workbook.xml"), "sheet"):
         key = next((value for name, value in sheet.items() if name.endswith("}id")), "")
         target = files.get(key, "")
         # Other kinds of sheets, such as sheets of charts, have no rows.
         if "worksheets/" in target:
-            sheets.append((target.lstrip("/") if target.startswith("/") else str(folder / target), sheet.get("name")))
+            is_absolute = target.startswith("/")
+            sheets.append(target.lstrip("/") if is_absolute else str(folder / target))
+            titles.append(str(sheet.get("name")))
+
     if not sheets:
         raise ValueError(f"{path} has no sheet with rows; {ADVICE}")
-    return [name for name, _ in sheets], [str(title) for _, title in sheets[1:]]
+    return sheets, titles[1:]
 
 
 def _read_shared_texts(path: str, archive: zipfile.ZipFile) -> list[str]:
@@ -75,6 +89,7 @@ def _read_shared_texts(path: str, archive: zipfile.ZipFile) -> list[str]:
 def _read_rows(path: str, archive: zipfile.ZipFile, name: str, texts: list[str]) -> Iterator[Row]:
     """Yield the number and the cells of each row of a sheet, up to the last one with a text."""
     number, empty = 0, list[int]()
+
     for row in _parse_elements(path, archive, name, "row"):
         number = int(written) if (written := row.get("r", "")).isdecimal() else number + 1
         cells = dict[int, str]()
@@ -82,10 +97,13 @@ def _read_rows(path: str, archive: zipfile.ZipFile, name: str, texts: list[str])
         for cell in row:
             column = _column_of(cell.get("r", ""), column + 1)
             if column >= MOST_COLUMNS:
-                raise ValueError(f"{path}:{number}: a cell beyond the last column of Excel; {ADVICE}")
+                problem = "a cell beyond the last column of Excel"
+                raise ValueError(f"{path}:{number}: {problem}; {ADVICE}")
             cells[column] = _read_cell(path, number, cell, texts)
+
         if any(map(str.strip, cells.values())):
-            # Rows that are coloured and nothing else may go on to the end of the sheet, and are no rows there.
+            # Rows that are coloured and nothing else may go on to the end of the sheet, and are no
+            # rows there.
             yield from ((line, []) for line in empty)
             empty.clear()
             yield number, [cells.get(column, "") for column in range(max(cells) + 1)]
@@ -113,10 +131,14 @@ def _read_cell(path: str, row: int, cell: Any, texts: list[str]) -> str:
     kind = cell.get("t")
     if kind == "inlineStr":
         return "".join(_read_text(child) for child in cell if local_name(child) == "is")
+
     value = next((child.text or "" for child in cell if local_name(child) == "v"), "")
+
     if kind == "s":
         if not value.isdecimal() or int(value) >= len(texts):
-            raise ValueError(f"{path}:{row}: a cell refers to a text that is not there; the workbook is damaged")
+            raise ValueError(
+                f"{path}:{row}: a cell refers to a text that is not there; the workbook is damaged"
+            )
         return texts[int(value)]
     return "" if kind == "e" else decode_escapes(value).replace("\r\n", "\n")
 
@@ -135,7 +157,9 @@ def decode_escapes(text: str) -> str:
 
     A character of two halves, as an emoji is, is spelled as both of them.
     """
-    return join_surrogates(ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)) if "_x" in text else text
+    if "_x" not in text:
+        return text
+    return join_surrogates(ESCAPE.sub(lambda match: chr(int(match[1], 16)), text))
 
 
 def _parse_elements(path: str, archive: zipfile.ZipFile, member: str, name: str) -> Iterator[Any]:
@@ -143,9 +167,15 @@ def _parse_elements(path: str, archive: zipfile.ZipFile, member: str, name: str)
     from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
     refuse_bomb(path, archive.getinfo(member))
-    # Nothing of the file is expanded or fetched; the limits of libxml2 on depth and on expansion stay on.
+    # Nothing of the file is expanded or fetched; the limits of
+    # libxml2 on depth and on expansion stay on.
     parser = etree.XMLPullParser(
-        events=("end",), tag=f"{{*}}{name}", resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
+        events=("end",),
+        tag=f"{{*}}{name}",
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
     )
     since_element = 0
     try:
@@ -155,14 +185,19 @@ def _parse_elements(path: str, archive: zipfile.ZipFile, member: str, name: str)
                 parser.feed(content)
                 for _, element in parser.read_events():
                     if element.getroottree().docinfo.internalDTD is not None:
-                        raise ValueError(f"{path}: {member!r} declares a type of document, as no workbook does")
+                        raise ValueError(
+                            f"{path}: {member!r} declares a type of document, as no workbook does"
+                        )
                     yield element
                     since_element = 0
                     element.clear()
                     while element.getprevious() is not None:
                         del element.getparent()[0]
                 if since_element > LARGEST_ROW:
-                    raise ValueError(f"{path}: {member!r} has no <{name}> within {LARGEST_ROW:,} bytes; {ADVICE}")
+                    raise ValueError(
+                        f"{path}: {member!r} has no <{name}> within {LARGEST_ROW:,} bytes; {ADVICE}"
+                    )
             parser.close()
     except etree.XMLSyntaxError as error:
-        raise ValueError(f"{path}: {member!r} is not well-formed XML: {' '.join(str(error.msg).split())}") from None
+        reason = " ".join(str(error.msg).split())
+        raise ValueError(f"{path}: {member!r} is not well-formed XML: {reason}") from None

@@ -5,20 +5,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pellucid.data.formats.units import Skip, Unit
-from pellucid.data.formats.xml_characters import FORBIDDEN, CharacterFilter, EncodingCheck, find_bad_character
+from pellucid.data.formats.xml_characters import (
+    FORBIDDEN,
+    CharacterFilter,
+    EncodingCheck,
+    find_bad_character,
+)
 from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed
 
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 """The attribute `xml:lang`, as lxml names it."""
 
-# The most bytes of XML up to the end of the next unit, so that a file without units cannot fill the memory.
+# The most bytes of XML up to the end of the next unit, so that a file without units cannot fill the
+# memory.
 LARGEST_UNIT = 16 * 2**20
 
 
 class _MeteredStream:
     """A stream for the parser, which refuses to read too far without a unit, and says that gzip is damaged.
 
-    Characters that XML cannot hold are replaced, so that one of them costs its unit and not the whole file.
+    Characters that XML cannot hold are replaced, so that one of
+    them costs its unit and not the whole file.
     """
 
     def __init__(self, stream: Any, path: str) -> None:
@@ -37,7 +44,9 @@ class _MeteredStream:
             content = self._filter.clean(chunk)
         self.since_unit += len(content)
         if self.since_unit > LARGEST_UNIT:
-            raise ValueError(f"{self.path}: no unit ends within {LARGEST_UNIT:,} bytes; does it hold sentence pairs?")
+            raise ValueError(
+                f"{self.path}: no unit ends within {LARGEST_UNIT:,} bytes; does it hold sentence pairs?"
+            )
         return content
 
 
@@ -48,17 +57,20 @@ def parse_units(
 
     A root may have one of several names.
 
-    A unit is complete when it ends, and is removed from memory after that. Names are without namespace. Raises
-    ValueError for XML that is not well-formed or declares entities, for another root, and for a unit of extreme size.
+    A unit is complete when it ends, and is removed from memory after that. Names are without
+    namespace. Raises ValueError for XML that is not well-formed or declares entities, for another
+    root, and for a unit of extreme size.
     """
     from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
     roots = (root,) if isinstance(root, str) else root
     with open_decompressed(path) as file:
         stream = _MeteredStream(file, path)
-        # The first start event is the root's, under any name; later ones are only of elements that are asked for.
+        # The first start event is the root's, under any name; later ones are only of elements that
+        # are asked for.
         names = {*roots, *units, *others}
-        # Nothing of the file is expanded or fetched; the limits of libxml2 on depth and on expansion stay on.
+        # Nothing of the file is expanded or fetched; the limits of libxml2 on depth and on expansion
+        # stay on.
         events = etree.iterparse(
             stream,  # pyright: ignore[reportArgumentType]
             events=("start", "end"),
@@ -70,6 +82,7 @@ def parse_units(
             remove_comments=True,
             remove_pis=True,
         )
+
         checked = False
         try:
             for event, element in events:
@@ -85,6 +98,7 @@ def parse_units(
                     for node in (element, *element.iterancestors()):
                         while node.getprevious() is not None:
                             del node.getparent()[0]
+
         except etree.XMLSyntaxError as error:
             reason = re.sub(r"(, line \d+, column \d+)?( \(.*, line \d+\))?$", "", str(error.msg))
             if "not proper UTF-8" in reason or "ncoding" in reason or "conversion" in reason:
@@ -92,7 +106,9 @@ def parse_units(
                     "its bytes are not in the encoding that it names (UTF-8 where it names none); write the true one "
                     'into its first line, such as encoding="windows-1252"'
                 )
-            raise ValueError(f"{path}:{error.lineno}: not well-formed XML: {' '.join(reason.split())}") from None
+            reason = " ".join(reason.split())
+            raise ValueError(f"{path}:{error.lineno}: not well-formed XML: {reason}") from None
+
         if not checked:
             _refuse_foreign_root(path, roots, events.root)
 
@@ -100,12 +116,14 @@ def parse_units(
 def _refuse_foreign_root(path: str, roots: tuple[str, ...], element: Any) -> None:
     """Raise ValueError if the file of an element declares entities, or has a root of another name."""
     tree = element.getroottree()
+
     dtd = tree.docinfo.internalDTD
     if dtd is not None and any(True for _ in dtd.iterentities()):
         raise ValueError(
             f"{path} declares entities of its own (<!ENTITY ...>), which can blow up a file or reach for others; "
             "remove them"
         )
+
     if local_name(tree.getroot()) not in roots:
         expected = " or ".join(f"<{root}>" for root in roots)
         raise ValueError(f"{path} begins with <{local_name(tree.getroot())}>, expected {expected}")
@@ -126,9 +144,8 @@ def make_unit(number: int, source: str, target: str, line: int | None) -> Unit:
 def escape_xml(text: str) -> str:
     """Escape text for the content of an element or an attribute in double quotes."""
     # A carriage return as it is would be read as a line feed.
-    for character, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("\r", "&#13;")):
-        text = text.replace(character, escape)
-    return text
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace('"', "&quot;").replace("\r", "&#13;")
 
 
 def without_unfit_for_xml(units: Iterable[Unit], skip: Skip) -> Iterator[Unit]:

@@ -6,7 +6,8 @@ import re
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that an XML file cannot hold in any spelling."""
 
-# Stands for such a character while a file is parsed: Unicode promises that it is none, and XML allows it.
+# Stands for such a character while a file is parsed: Unicode promises that it is none, and XML
+# allows it.
 _STAND_IN = "\ufdd0"
 _BAD = re.compile(f"{_STAND_IN}([0-9a-f]{{1,6}});|&#x{ord(_STAND_IN):X};([0-9a-f]{{1,6}});")
 
@@ -19,11 +20,15 @@ _SUSPECT_UTF8 = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\xbf]|\xed[\xa0-\xbf][\x80-\xbf]"
     rb"|\xef\xbf[\xbe\xbf]|" + _REFERENCE
 )
-_SUSPECT_TEXT = re.compile(rf"<!\[CDATA\[|<!--|{FORBIDDEN.pattern}|&#(?:[xX]([0-9A-Fa-f]{{1,9}})|([0-9]{{1,10}}));")
+_SUSPECT_TEXT = re.compile(
+    rf"<!\[CDATA\[|<!--|{FORBIDDEN.pattern}|&#(?:[xX]([0-9A-Fa-f]{{1,9}})|([0-9]{{1,10}}));"
+)
 # The first half of a character (U+D800 to U+DBFF) as a reference.
 _HIGH = rb"&#(?:[xX]0*[dD][89abAB][0-9A-Fa-f]{2}|0*(?:55(?:29[6-9]|[3-9]\d\d)|56(?:[0-2]\d\d|3[01]\d)));"
 # What may go on in the next chunk: such a half, the beginning of a reference, and of bytes of UTF-8.
-_UNFINISHED = re.compile(rb"(?:" + _HIGH + rb")?(?:&[#0-9A-Za-z]{0,12}|\xed[^&]{0,5}|\xef[^&]{0,2})?\Z")
+_UNFINISHED = re.compile(
+    rb"(?:" + _HIGH + rb")?(?:&[#0-9A-Za-z]{0,12}|\xed[^&]{0,5}|\xef[^&]{0,2})?\Z"
+)
 
 _FIRST_HALF = re.compile(_HIGH)
 
@@ -33,8 +38,8 @@ _DECLARED = re.compile(rb"""\A(?:\xef\xbb\xbf)?\s*<\?xml[^>]*?encoding\s*=\s*["'
 class CharacterFilter:
     """Takes characters that XML cannot hold out of the bytes of a file, chunk by chunk, and puts stand-ins there.
 
-    `find_bad_character` finds these in what was parsed. A character that is written as two halves (&#xD83D;&#xDE00;)
-    is put together.
+    `find_bad_character` finds these in what was parsed. A character that is written as two halves
+    (&#xD83D;&#xDE00;) is put together.
     """
 
     def __init__(self) -> None:
@@ -53,17 +58,22 @@ class CharacterFilter:
             chunk = self._decoder.decode(chunk, is_end).encode(errors="surrogatepass")
         content = self._waiting + chunk
         self._waiting = b""
+
         if not is_end:
             tail = content[-40:]
             unfinished = _UNFINISHED.search(tail)
             if unfinished and unfinished[0]:
                 cut = len(content) - len(unfinished[0])
                 content, self._waiting = content[:cut], content[cut:]
+
         assert self._pattern is not None
-        if any(sign in content for sign in _SIGNS) or len(content.translate(None, _CONTROLS)) < len(content):
+        has_signs = any(sign in content for sign in _SIGNS)
+        if has_signs or len(content.translate(None, _CONTROLS)) < len(content):
             content = self._pattern.sub(_replace_bytes, _join_halves(content))
+
         if self._decoder is not None:
-            content = content.decode(errors="surrogatepass").encode(self._encoding, errors="surrogatepass")
+            text = content.decode(errors="surrogatepass")
+            content = text.encode(self._encoding, errors="surrogatepass")
         return content
 
     def _begin(self, head: bytes) -> None:
@@ -75,6 +85,7 @@ class CharacterFilter:
             self._encoding = "utf-16-be"
         elif (declared := _DECLARED.match(head)) and declared[1].lower() not in (b"utf-8", b"utf8"):
             self._pattern = _SUSPECT
+
         if self._encoding:
             self._decoder = codecs.getincrementaldecoder(self._encoding)(errors="surrogatepass")
 
@@ -100,7 +111,8 @@ def _replace_bytes(match: re.Match[bytes]) -> bytes:
         if number < 0x110000 and not FORBIDDEN.match(chr(number)):
             return match[0]
     elif len(match[0]) == 6:  # the two halves of a character, each in three bytes
-        return match[0].decode(errors="surrogatepass").encode("utf-16-le", "surrogatepass").decode("utf-16-le").encode()
+        halves = match[0].decode(errors="surrogatepass")
+        return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le").encode()
     else:
         number = ord(match[0].decode(errors="surrogatepass"))
     return b"&#x%X;%x;" % (ord(_STAND_IN), number)
@@ -115,7 +127,8 @@ def find_bad_character(text: str) -> str | None:
 def drop_bad_characters(text: str) -> tuple[str, int]:
     """Return an XML text without the characters that XML cannot hold, and how many they were.
 
-    Those that end a line or a page become spaces. A character that is written as two halves is put together.
+    Those that end a line or a page become spaces. A character that
+    is written as two halves is put together.
 
     >>> drop_bad_characters("a&#x1F;b&#x0B;c &#xD83D;&#xDE00; <![CDATA[&#1;]]>")
     ('ab c &#x1F600; <![CDATA[&#1;]]>', 2)
@@ -136,9 +149,14 @@ def drop_bad_characters(text: str) -> tuple[str, int]:
             count += lost
             position = end
             continue
+
         number = int(found[1], 16) if found[1] else int(found[2]) if found[2] else ord(found[0])
-        low = _SUSPECT_TEXT.match(text, end) if 0xD800 <= number < 0xDC00 and found[0].startswith("&") else None
-        half = (int(low[1], 16) if low[1] else int(low[2] or "0")) if low else 0
+        low, half = None, 0
+        if 0xD800 <= number < 0xDC00 and found[0].startswith("&"):
+            low = _SUSPECT_TEXT.match(text, end)
+        if low:
+            half = int(low[1], 16) if low[1] else int(low[2] or "0")
+
         out.append(text[position : found.start()])
         if low and 0xDC00 <= half < 0xE000:
             out.append(f"&#x{0x10000 + ((number - 0xD800) << 10) + half - 0xDC00:X};")
@@ -148,6 +166,7 @@ def drop_bad_characters(text: str) -> tuple[str, int]:
         else:
             out.append(" " if number in (0x0B, 0x0C) else "")
             count += 1
+
         position = end
     return "".join([*out, text[position:]]), count
 
@@ -174,6 +193,7 @@ class EncodingCheck:
             self._is_done = is_wide or not _NARROW.match(self._named)
         elif not chunk.isascii():
             self._is_done = True
+
         if not self._is_done and not chunk.isascii() and _is_utf8(chunk):
             self._refuse("UTF-8")
 

@@ -25,7 +25,7 @@ from pellucid.decode.alignment import (
     piece_alignments,
     project_values,
 )
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.studies.pattern_measures import batch_numbers
 from pellucid.interpret.studies.word_axes import SIDES
 from pellucid.model import ModelConfig, Transformer

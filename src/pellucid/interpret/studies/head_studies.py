@@ -16,7 +16,7 @@ from numpy import ndarray
 from pellucid.data.context import split_context
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.alignment import Links, align_sentences
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.studies import importance, roles
 from pellucid.interpret.studies.importance import Head, LossChange, ScoreCurve
 from pellucid.interpret.studies.pattern_measures import (

@@ -20,7 +20,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from pellucid.data.tokenizer import PAD
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.studies.pattern_measures import StudyBatch, StudyPairs, study_batches
 from pellucid.interpret.trace.edits import Edit, attention_names, silence_heads
 from pellucid.model import Memory, ModelConfig, Transformer

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 
 from pellucid.decode.search import log_probabilities
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.trace.session import Trace
 from pellucid.model import ModelConfig, Transformer
 

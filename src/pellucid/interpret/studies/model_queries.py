@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from pellucid.decode.torch_engine import ModelState, pad_sentences
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.studies.roles import read_badges
 from pellucid.interpret.studies.training_steps import study_training
 from pellucid.interpret.studies.word_vectors import (

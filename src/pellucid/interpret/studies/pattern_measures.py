@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pellucid.data.context import count_context, encode_with_context, split_context
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from pellucid.decode.request import batch_by_length
 from pellucid.decode.torch_engine import pad_sentences
-from pellucid.decode.translator import batch_by_length
 from pellucid.interpret.trace.edits import attention_names
 from pellucid.interpret.trace.facts import make_side
 from pellucid.model import ModelConfig

@@ -13,7 +13,8 @@ from torch import Tensor
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.torch_engine import log_probabilities, pad_sentences, score_targets
-from pellucid.decode.translator import Translator, inference_only
+from pellucid.decode.torch_models import inference_only
+from pellucid.decode.translator import Translator
 from pellucid.interpret.trace.session import Trace
 from pellucid.model import Transformer
 from pellucid.store.directory import load_bundle

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 
 from pellucid.data.tokenizer import Tokenizer, strip_eos
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.trace.edits import Record
 from pellucid.interpret.trace.facts import TraceSide, make_side
 from pellucid.store.directory import Bundle

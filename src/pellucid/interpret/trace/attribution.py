@@ -25,7 +25,7 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.search import log_probabilities
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.trace.edits import Edit
 from pellucid.interpret.trace.operations import operations
 from pellucid.interpret.trace.trace import TraceData

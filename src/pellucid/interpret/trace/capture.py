@@ -11,7 +11,7 @@ from torch import Tensor
 from pellucid.cpu import give_way
 from pellucid.decode.search import log_probabilities
 from pellucid.decode.torch_engine import pad_sentences
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.trace.edits import Chain, Edit, Record
 from pellucid.interpret.trace.facts import Candidate, DecodingStep
 from pellucid.interpret.trace.trace import axis_sizes, tensor_dims, tensor_shape

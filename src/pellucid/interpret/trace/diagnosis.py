@@ -24,7 +24,7 @@ from pellucid.decode.alignment import piece_alignments
 from pellucid.decode.request import length_divisor
 from pellucid.decode.stages.repetition import has_repetition
 from pellucid.decode.torch_engine import CLOSE_CALL, score_targets
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.trace.attribution import erase_prefix, erase_source
 from pellucid.interpret.trace.doubt import SURE, Doubt, find_doubt
 from pellucid.interpret.trace.facts import SearchTree

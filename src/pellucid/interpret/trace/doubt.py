@@ -8,7 +8,7 @@ import torch
 
 from pellucid.data.tokenizer import BOS, EOS, FORBIDDEN
 from pellucid.decode.torch_engine import pad_sentences
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.trace.trace import TraceData
 
 # Probability of its least likely piece from which a word is not doubted. Of the demo's translations

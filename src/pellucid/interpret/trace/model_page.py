@@ -60,7 +60,7 @@ def save_model_page(
         tokenizer,
         trained=origin.translator.lengths.longest_trained,
         profile=origin.translator.profile,
-        target_language=origin.translator.target_language,
+        target_language=origin.translator.reader.target_language,
     )
     translator.calibration = origin.translator.calibration
     translator.context = origin.translator.context
@@ -139,7 +139,7 @@ def _model_header(bundle: Bundle, translator: Translator, precision: str) -> dic
         "limits": {"trained": lengths.longest_trained, "longest": lengths.longest},
         "forbidden": list(translator.bounds.forbidden),
         "profile": None if translator.profile is None else translator.profile.as_json(),
-        "target_language": translator.target_language,
+        "target_language": translator.reader.target_language,
     }
 
 

@@ -1,9 +1,7 @@
 """The search that a trace shows: the translation with its observed search, and the tree of all its candidates."""
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import fsum
 from typing import Literal
 
@@ -13,15 +11,19 @@ from torch import Tensor
 
 from pellucid.data.text.line_splitting import SplitLine
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.decode.line_segments import Line, SearchResult, Segment
+from pellucid.decode.corpus_sources import require_context
+from pellucid.decode.line_segments import Line, SearchResult, Segment, surround
 from pellucid.decode.request import SearchConfig, length_divisor, refuse_long_lines, require_finite
 from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
+from pellucid.decode.segment_search import SearchSegments
 from pellucid.decode.source_reader import CASING_NOTES
 from pellucid.decode.stages.joining import CutLine
+from pellucid.decode.stages.selection import select_reading_stages, select_search_stages
 from pellucid.decode.stages.splitting import SplitLines, look_for_markup
 from pellucid.decode.terms.matches import Terminology
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine, score_targets
-from pellucid.decode.translator import Translator, inference_only, surround
+from pellucid.decode.torch_models import inference_only
+from pellucid.decode.translator import Translator
 from pellucid.decode.usability import Grade
 from pellucid.interpret.trace.edits import EditSpec, Prefix, edit_watcher
 from pellucid.interpret.trace.facts import LinePart, SearchTree, TraceSide, TreeNode
@@ -81,12 +83,10 @@ def search_translation(
     # changes the run itself, which needs the slower engine.
     if len(prefixes) < len(edits):
         engine = _EditedEngine(engine, edit_watcher(edits, engine.models[0].config, source.words))
-    # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
-    observed_translator = copy(translator)
-    observed_translator.engine = observed = _ObservingEngine(engine, tuple(prefix_ids))
-    stages = translator.search_stages_for([cut_line.line], config, terms)
-    search = surround(partial(observed_translator.search, config=config), stages)
-    with translator.inference():
+    observed = _ObservingEngine(engine, tuple(prefix_ids))
+    innermost = SearchSegments(observed, translator.tokenizer, translator.models, config)
+    search = surround(innermost, select_search_stages(translator, [cut_line.line], config, terms))
+    with translator.models.inference():
         results = search(list(cut_line.segments))
     [translation] = SplitLines(translator.reader, translator.lengths, config).join([cut_line], results)
     if translation.stop == "failed":
@@ -149,8 +149,9 @@ def score_given_translation(
             )
 
     refuse_long_lines("target", {1: len(ids)}, translator.lengths.longest)
-    with inference_only(translator.models[0]):
-        [log_probs] = score_targets(translator.models[0], [source], [ids])
+    [model] = translator.models.loaded
+    with inference_only(model):
+        [log_probs] = score_targets(model, [source], [ids])
     text = target if isinstance(target, str) else translator.tokenizer.decode_target(ids)
     stop = "eos" if ids[-1:] == [EOS] else "length"
     return _with_log_probs(_TracedTranslation(ids, text, stop, 0.0, 0.0, []), log_probs, config)
@@ -213,7 +214,7 @@ def choose_segment(
     segments has.
     """
     if context:
-        translator.require_context("context")
+        require_context(translator, "context")
     cut_line = _read_line(translator, Line(line, 1, context=context), config, terms)
     count = len(cut_line.segments)
     if not count:
@@ -267,7 +268,8 @@ def _read_line(translator: Translator, line: Line, config: SearchConfig, terms: 
         read.extend(segments)
         return [SearchResult(segment, []) for segment in segments]
 
-    surround(note_segments, translator.reading_stages_for([line], config, terms))(list(cut_line.segments))
+    read_as_asked = surround(note_segments, select_reading_stages(translator, [line], config, terms))
+    read_as_asked(list(cut_line.segments))
     return replace(cut_line, segments=tuple(read))
 
 

@@ -495,8 +495,9 @@ def _identify_trace(facts: TraceFacts, tensors: Sequence[str], has_terms: bool) 
 
 def _refuse_untraceable_model(translator: Translator) -> None:
     """Raise ValueError for an ensemble, and for a model whose number type hides differences by rounding."""
-    if len(translator.models) > 1:
-        raise ValueError(f"{len(translator.models)} models translate together; a trace shows one, so load it alone")
+    if translator.models.is_ensemble:
+        count = len(translator.models.loaded)
+        raise ValueError(f"{count} models translate together; a trace shows one, so load it alone")
     # In bfloat16 or float16 rounding alone would exceed the limits of the checks.
     if translator.torch.dtype not in (torch.float32, torch.float64):
         raise ValueError(

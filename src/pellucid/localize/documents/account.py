@@ -20,7 +20,9 @@ class DocumentAccount:
     """Texts that were not given to the model, by kind."""
 
 
-def make_account(texts: Sequence[str], translations: Sequence[str], failed: int, kept: Counter[str]) -> DocumentAccount:
+def make_account(
+    texts: Sequence[str], translations: Sequence[str], failed: int, kept: Counter[str]
+) -> DocumentAccount:
     """Count texts by what became of them; `failed` of them could not be translated, and are their own translations.
 
     >>> make_account(["Yes.", "Anna", "A."], ["Sí.", "Anna", "A."], 1, Counter({"code": 2, "other": 0}))
@@ -39,7 +41,8 @@ def describe_account(account: DocumentAccount) -> str:
     number = account.translated
     parts = [f"{number:,} text{'' if number == 1 else 's'} translated"]
     if account.unchanged:
-        parts.append(f"{account.unchanged:,} came out as {'it was' if account.unchanged == 1 else 'they were'}")
+        as_before = "it was" if account.unchanged == 1 else "they were"
+        parts.append(f"{account.unchanged:,} came out as {as_before}")
     if account.failed:
         parts.append(f"{account.failed:,} could not be translated")
     sentence = ", ".join(parts)

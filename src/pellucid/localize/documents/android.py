@@ -32,12 +32,16 @@ from pellucid.localize.documents.xml_tree import (
     with_attribute,
 )
 
-_REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?[a-z]+/[\w.]+\s*")  # the name of another resource: @string/app_name
+# The name of another resource: @string/app_name.
+_REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?[a-z]+/[\w.]+\s*")
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
-_PIECE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(.))|(")|([ \t\r\n\v\f]+)|[^\\" \t\r\n\v\f]+|\\', re.DOTALL)
+_PIECE = re.compile(
+    r'\\(?:u([0-9a-fA-F]{4})|(.))|(")|([ \t\r\n\v\f]+)|[^\\" \t\r\n\v\f]+|\\', re.DOTALL
+)
 _MORE_SPACES = re.compile("(?<= ) +")
 _MOST_WIDE_SPACES = 200  # of one text that are kept: a table that is drawn with them has more
 _LOST_SPACE = re.compile(r"\A[ ]|  |[ ]\Z")  # what is shown only where it stands in quotation marks
+_QUOTED = re.compile(r'(\s*")((?:[^"\\]|\\.)*+)("\s*)', re.DOTALL)
 _CDATA = re.compile(r"(\s*<!\[CDATA\[)((?:[^\]]|\](?!\]>))*+)(\]\]>\s*)")
 _CHARACTERS = {"n": "\n", "t": "\t"}
 
@@ -60,23 +64,34 @@ class _AndroidReader:
                 f"{name} begins with <{self.xml.root.name:.50}>; of files that end in .xml, only the texts of Android "
                 "apps are taken, which begin with <resources>"
             )
+
         self.categories, self.needs_number = find_plural_needs(reading)
 
     def split(self) -> Parts:
         """Take the file apart."""
         xml = self.xml
         opening = _name_language(xml)
-        return join_markup(xml.cut_root(lambda root, out: xml.cut_children(root, self.cut_resource, out, opening)))
+
+        def cut(root: XmlElement, out: list[Part]) -> None:
+            xml.cut_children(root, self.cut_resource, out, opening)
+
+        return join_markup(xml.cut_root(cut))
 
     def cut_resource(self, element: XmlElement, out: list[Part]) -> None:
         """Append the parts of a resource."""
         xml = self.xml
-        is_text = element.name == "string" or (element.name == "item" and xml.attribute(element, "type") == "string")
-        texts = [element] if is_text else [child for child in element.children if child.name == "item"]
+        is_text = element.name == "string"
+        if element.name == "item":
+            is_text = xml.attribute(element, "type") == "string"
+        texts = [element]
+        if not is_text:
+            texts = [child for child in element.children if child.name == "item"]
+
         if not is_text and element.name not in ("string-array", "plurals"):
             # An array may hold texts, too, but mostly colours, sizes and names.
-            shown = [xml.content(child) for child in texts if not child.children and not self.is_reference(child)]
-            self.reading.kept["other"] += sum(any(map(str.isalpha, text)) for text in shown)
+            for child in texts:
+                if not child.children and not self.is_reference(child):
+                    self.reading.kept["other"] += any(map(str.isalpha, xml.content(child)))
             out.append(xml.raw(element))
         elif xml.attribute(element, "translatable") == "false":
             self.reading.kept["protected"] += len(texts)
@@ -103,16 +118,22 @@ class _AndroidReader:
         if self.is_reference(element):
             self.reading.kept["code"] += 1
             return [raw]
+
         if not element.children and (cdata := _CDATA.fullmatch(raw)):
-            # HTML in it has quotation marks, mostly without the backslash that Android wants: they stay as they are.
-            write = partial(_escape_android_cdata, quotes='"' if _BARE_QUOTE.search(cdata[2]) else "")
-            parts = make_slot([cdata[2]], write, read=_TextReader('"').read_characters, keep_lines=True)
+            # HTML in it has quotation marks, mostly without the backslash that Android wants: they
+            # stay as they are.
+            quotes = '"' if _BARE_QUOTE.search(cdata[2]) else ""
+            write = partial(_escape_android_cdata, quotes=quotes)
+            read = _TextReader('"').read_characters
+            parts = make_slot([cdata[2]], write, read=read, keep_lines=True)
             return [cdata[1], *map(_tag_wide_spaces, parts), cdata[3]]
-        quote = re.fullmatch(r'(\s*")((?:[^"\\]|\\.)*+)("\s*)', raw, re.DOTALL) if not element.children else None
-        if quote:
+
+        if not element.children and (quote := _QUOTED.fullmatch(raw)):
             parts = make_slot([quote[2]], _escape_android, read=_read_quoted, keep_lines=True)
             return [quote[1], *map(_tag_wide_spaces, parts), quote[3]]
-        parts = make_slot([*self.list_inline(element)], _escape_android, read=_TextReader().read, keep_lines=True)
+
+        items = self.list_inline(element)
+        parts = make_slot(items, _escape_android, read=_TextReader().read, keep_lines=True)
         return [*map(_quote_spaces, parts)]
 
     def list_inline(self, element: XmlElement) -> Iterator[str | Inline]:
@@ -129,22 +150,32 @@ class _AndroidReader:
                 yield Inline("opening", child.start, [xml.opening(child)])
                 yield from self.list_inline(child)
                 yield Inline("closing", child.start, [xml.closing(child)])
+
         if position < element.inner_end:
             yield xml.text[position : element.inner_end]
 
     def cut_plural(self, element: XmlElement, out: list[Part]) -> None:
         """Append the parts of a plural, with all the forms that the language of the translation has."""
         xml = self.xml
-        forms = {xml.attribute(child, "quantity"): child for child in element.children if child.name == "item"}
+        forms = {}
+        for child in element.children:
+            if child.name == "item":
+                forms[xml.attribute(child, "quantity")] = child
+
         other = forms.get("other")
-        general = self.read_text(other) if other is not None and not self.is_reference(other) else ()
+        general: Parts = ()
+        if other is not None and not self.is_reference(other):
+            general = self.read_text(other)
         slots = [part for part in general if isinstance(part, TextSlot)]
 
         def cut(child: XmlElement, out: list[Part]) -> None:
-            if child is forms.get("one") and slots and self.needs_number and self.lacks_number(child, slots[0]):
-                out += [xml.opening(child), *(_without_original(part) for part in general), xml.closing(child)]
+            is_one = child is forms.get("one")
+            if is_one and slots and self.needs_number and self.lacks_number(child, slots[0]):
+                copy = map(_without_original, general)
+                out += [xml.opening(child), *copy, xml.closing(child)]
                 return
             self.cut_text(child, out)
+
             if child is not other or not slots or not slots[0].is_translatable:
                 return
             start = xml.text.rfind(">", 0, child.start) + 1
@@ -152,7 +183,7 @@ class _AndroidReader:
             for category in self.categories:
                 if category not in forms:
                     opening = with_attribute(xml.opening(child), "quantity", category)
-                    copy = (_without_original(part) for part in general)
+                    copy = map(_without_original, general)
                     out += [space if not space.strip() else "", opening, *copy, xml.closing(child)]
 
         xml.cut_children(element, cut, out)
@@ -205,8 +236,14 @@ class _TextReader:
                 out.append("" if self.is_behind_space else " ")
                 self.is_behind_space = True
             else:
-                out.append(chr(int(code, 16)) if code else _CHARACTERS.get(escaped, escaped) if escaped else match[0])
+                character = match[0]
+                if code:
+                    character = chr(int(code, 16))
+                elif escaped:
+                    character = _CHARACTERS.get(escaped, escaped)
+                out.append(character)
                 self.is_behind_space = False
+
         return join_surrogates("".join(out))  # a character beyond U+FFFF is escaped as two halves
 
 
@@ -217,17 +254,24 @@ def _quote_spaces(slot: Part) -> Part:
     """
     if not isinstance(slot, TextSlot) or not _LOST_SPACE.search(NUMBERED_TAG.sub("", slot.text)):
         return slot
+
     text = slot.text.strip(" ")
     before, _, after = slot.text.partition(text)
-    return _tag_wide_spaces(replace(slot, text=text, finish=lambda written: f'"{before}{written}{after}"'))
+
+    def finish(written: str) -> str:
+        return f'"{before}{written}{after}"'
+
+    return _tag_wide_spaces(replace(slot, text=text, finish=finish))
 
 
 def _tag_wide_spaces(slot: Part) -> Part:
     """Return a slot in which each wide space is one space, and a tag that stands for the others."""
     if not isinstance(slot, TextSlot):
         return slot
+
     tags = dict(slot.tags)
-    numbers = count(1 + max((int(number) for number in NUMBERED_TAG.findall(slot.text)), default=-1))
+    used = map(int, NUMBERED_TAG.findall(slot.text))
+    numbers = count(1 + max(used, default=-1))
 
     def tag(match: re.Match[str]) -> str:
         name = f"<{next(numbers)}/>"
@@ -246,7 +290,11 @@ def _read_quoted(raw: str) -> str:
 
 def _escape_android_cdata(text: str, quotes: str = "") -> str:
     """Return a text with the signs escaped that mean something else in a resource, but for these quotation marks."""
-    text = re.sub(r"""[\\'"]""", lambda match: match[0] if match[0] == quotes else f"\\{match[0]}", text)
+
+    def escape_sign(match: re.Match[str]) -> str:
+        return match[0] if match[0] == quotes else f"\\{match[0]}"
+
+    text = re.sub(r"""[\\'"]""", escape_sign, text)
     text = text.replace("\n", "\\n").replace("\t", "\\t").replace("]]>", "]] >")
     return f"\\{text}" if text.startswith(("@", "?")) else text
 

@@ -39,20 +39,23 @@ def read_catalogue(name: str, content: bytes, reading: DocumentReading) -> Docum
 def split_po(name: str, text: str, reading: DocumentReading) -> Parts:
     """Take a message catalogue apart, with a slot for each translation that is missing; its entry is marked as fuzzy.
 
-    The header gets the language, the encoding and the rule of plurals, where it has none. Raises ValueError for a line
-    that fits no entry, and for a catalogue in another language.
+    The header gets the language, the encoding and the rule of plurals, where it has none. Raises
+    ValueError for a line that fits no entry, and for a catalogue in another language.
     """
     entries = []
     for number, entry in enumerate(parse_po_entries(name, text)):
         if number % _ENTRIES_TOGETHER == 0:
             reading.go_on()
         entries.append(entry)
+
     end = "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"
     header = next((entry for entry in entries if entry.is_header), None)
     fields = read_po_header(header.translations[0].text) if header else {}
     target = _choose_target(name, entries, fields.get("Language", ""), reading)
     rule = _choose_rule(fields, target, reading)
-    if target is None and "Plural-Forms" not in fields and not any(entry.forms for entry in entries):
+
+    has_forms = any(entry.forms for entry in entries)
+    if target is None and "Plural-Forms" not in fields and not has_forms:
         rule = None  # nothing asks for it
 
     parts: list[Part] = []
@@ -60,12 +63,13 @@ def split_po(name: str, text: str, reading: DocumentReading) -> Parts:
     if header is None and target is not None and entries:
         position = entries[0].comments[0][0] if entries[0].comments else entries[0].start
         parts += [text[:position], _make_header(target, end)]
+
     for entry in entries:
         if entry is header:
             position = _complete_header(text, position, entry, fields, target, rule, parts, end)
         elif entry.is_obsolete:
             reading.kept["other"] += 1
-        elif not any(not translation.text for translation in entry.translations):
+        elif all(translation.text for translation in entry.translations):
             reading.kept["translated"] += 1
         elif entry.message is not None and not entry.is_header:
             position = _fill_entry(text, position, entry, rule, parts, end)
@@ -75,7 +79,9 @@ def split_po(name: str, text: str, reading: DocumentReading) -> Parts:
 # The header
 
 
-def _choose_target(name: str, entries: Sequence[PoEntry], language: str, reading: DocumentReading) -> str | None:
+def _choose_target(
+    name: str, entries: Sequence[PoEntry], language: str, reading: DocumentReading
+) -> str | None:
     """Return the language that the header has to name; None where it names it, and where it is not known.
 
     Raises ValueError for a catalogue with translations into another language.
@@ -85,15 +91,20 @@ def _choose_target(name: str, entries: Sequence[PoEntry], language: str, reading
     source, target = reading.languages
     if may_match(target, language):
         return None
-    is_begun = any(
-        text.text for entry in entries if not entry.is_header and not entry.is_obsolete for text in entry.translations
-    )
+
+    is_begun = False
+    for entry in entries:
+        if not entry.is_header and not entry.is_obsolete:
+            is_begun = is_begun or any(text.text for text in entry.translations)
+
     if language and is_begun and not matches_language(source, language):
         raise ValueError(f"{name} is translated into {language}, as its header says, not {target}")
     return target
 
 
-def _choose_rule(fields: dict[str, str], target: str | None, reading: DocumentReading) -> PluralRule | None:
+def _choose_rule(
+    fields: dict[str, str], target: str | None, reading: DocumentReading
+) -> PluralRule | None:
     """Return the rule of plurals: the header's rule, unless it belongs to a template or to another language."""
     rule = read_plural_rule(fields.get("Plural-Forms", ""))
     if reading.languages is None or (rule is not None and target is None):
@@ -133,6 +144,7 @@ def _complete_header(
     transfer = fields.get("Content-Transfer-Encoding", "" if is_template else "8bit")
     if target is not None:
         wanted["Language"] = spell_code(target, "_")
+
     named = charset[1].upper() if charset else ""
     if named in ("CHARSET", "ASCII", "US-ASCII") or (not named and is_template):
         wanted["Content-Type"] = "text/plain; charset=UTF-8"
@@ -140,6 +152,7 @@ def _complete_header(
         wanted["Content-Transfer-Encoding"] = "8bit"
     if rule is not None and read_plural_rule(fields.get("Plural-Forms", "")) != rule:
         wanted["Plural-Forms"] = rule.header
+
     translation = entry.translations[0]
     if target is None and not wanted:
         return position
@@ -152,11 +165,12 @@ def _complete_header(
             lines[places[0]] = line
         else:
             lines.append(line)
-    # A template's header is fuzzy, and gettext leaves fuzzy entries out; of one that is filled it says nothing more.
+
+    # A template's header is fuzzy, and gettext leaves fuzzy entries out; of one that is filled it
+    # says nothing more.
     position = _remove_fuzzy(text, position, entry, parts)
-    strings = end.join(
-        [f"{text[translation.start : translation.word_end].rstrip()} {_quote('')}", *map(_quote_line, lines)]
-    )
+    first = f"{text[translation.start : translation.word_end].rstrip()} {_quote('')}"
+    strings = end.join([first, *map(_quote_line, lines)])
     parts += [text[position : translation.start], strings]
     return translation.end
 
@@ -170,6 +184,7 @@ def _remove_fuzzy(text: str, position: int, entry: PoEntry, parts: list[Part]) -
         flags = [flag.strip() for flag in comment[2:].split(",")]
         if "fuzzy" not in flags:
             continue
+
         kept = [flag for flag in flags if flag and flag != "fuzzy"]
         parts.append(text[position:start])
         if kept:
@@ -183,12 +198,16 @@ def _remove_fuzzy(text: str, position: int, entry: PoEntry, parts: list[Part]) -
 # The other entries
 
 
-def _fill_entry(text: str, position: int, entry: PoEntry, rule: PluralRule | None, parts: list[Part], end: str) -> int:
+def _fill_entry(
+    text: str, position: int, entry: PoEntry, rule: PluralRule | None, parts: list[Part], end: str
+) -> int:
     """Append an entry to the parts, with a slot for each translation that it lacks; return the place where it ends."""
     assert entry.message is not None
     position = _add_fuzzy(text, position, entry, parts, end)
+
     if entry.translation is not None:
-        parts += [text[position : entry.translation.start], "msgstr ", _make_slot(entry.message.text, end)]
+        before = text[position : entry.translation.start]
+        parts += [before, "msgstr ", _make_slot(entry.message.text, end)]
         return entry.translation.end
 
     plural = entry.plural.text if entry.plural is not None else entry.message.text
@@ -197,6 +216,7 @@ def _fill_entry(text: str, position: int, entry: PoEntry, rule: PluralRule | Non
     last = max((form for form, translation in entry.forms.items() if translation.text), default=-1)
     written = [form for form in sorted(entry.forms) if form < number or form <= last]
     missing = [form for form in range(number) if form not in entry.forms]
+
     parts.append(text[position : min(translation.start for translation in entry.translations)])
     is_first = True
     for form in sorted([*written, *missing]):
@@ -226,6 +246,7 @@ def _add_fuzzy(text: str, position: int, entry: PoEntry, parts: list[Part], end:
     """Append what stands before an entry, marked as fuzzy; return the place where it ends."""
     if entry.is_fuzzy:
         return position
+
     before = [(start, stop) for start, stop in entry.comments if start < entry.start]
     place = entry.start
     for start, _ in before:
@@ -234,6 +255,7 @@ def _add_fuzzy(text: str, position: int, entry: PoEntry, parts: list[Part], end:
             return start + 2
         if text.startswith("#|", start):
             place = min(place, start)
+
     # A few characters, so that a catalogue on one line takes no longer than another.
     stands_before = text[max(0, place - 80) : place].rstrip(" \t\ufeff")
     is_first_on_line = not stands_before or stands_before.endswith("\n")

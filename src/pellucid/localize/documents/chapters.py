@@ -20,8 +20,9 @@ class Chapter:
 def divide_chapters(texts: Sequence[str], levels: Sequence[int], start: int = 0) -> list[Chapter]:
     """Divide texts at the headings of the largest level that has several; without one, into ten texts each.
 
-    `levels` has the level of each text that is a heading, 1 for the largest, and 0 for any other. A document often has
-    one heading for all of it, its title, which divides nothing. `start` is the place of the first text.
+    `levels` has the level of each text that is a heading, 1 for the largest, and 0 for any
+    other. A document often has one heading for all of it, its title, which divides
+    nothing. `start` is the place of the first text.
 
     >>> divide_chapters(["Title", "One", "It is late.", "Two", "We go."], [1, 2, 0, 2, 0])[1:]
     [Chapter(title='One', places=range(1, 3)), Chapter(title='Two', places=range(3, 5))]
@@ -36,7 +37,9 @@ def divide_chapters(texts: Sequence[str], levels: Sequence[int], start: int = 0)
     chapters: list[Chapter] = []
     for first, stop in pairwise([*beginnings, end]):
         places = range(start + first, start + stop)
-        title = NUMBERED_TAG.sub("", texts[first]) if level is not None and levels[first] else name_places(places)
+        title = name_places(places)
+        if level is not None and levels[first]:
+            title = NUMBERED_TAG.sub("", texts[first])
         chapters.append(Chapter(title, places))
     return chapters
 

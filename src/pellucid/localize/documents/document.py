@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pellucid.localize.documents.chapters import Chapter, divide_chapters
 from pellucid.localize.documents.reading import DocumentReading, DocumentTooLarge
-from pellucid.localize.documents.slots import MOST_TAGS, Parts, Review, fill_slots, list_slots
+from pellucid.localize.documents.slots import (
+    MOST_TAGS,
+    Parts,
+    Review,
+    TextSlot,
+    fill_slots,
+    list_slots,
+)
 
 
 class Document:
@@ -20,15 +27,23 @@ class Document:
         self._bodies = bodies
         self._mark_units = mark_units
         self._write = write
-        self._slots = [slot for body in bodies for slot in list_slots(body)]
-        translatable = [[slot for slot in list_slots(body) if slot.is_translatable] for body in bodies]
-        self.texts = [slot.text for slots in translatable for slot in slots]
-        self._levels = [[slot.heading for slot in slots] for slots in translatable]
-        reading.go_on()
+        self._slots: list[TextSlot] = []
+        self.texts: list[str] = []
+        self._levels: list[list[int]] = []  # of the headings among the texts of each body
         self.kept = reading.kept
-        self.kept["without letters"] += sum(
-            not slot.is_translatable and bool(slot.text.strip()) for slot in self._slots
-        )
+        for body in bodies:
+            levels = []
+            for slot in list_slots(body):
+                self._slots.append(slot)
+                if slot.is_translatable:
+                    self.texts.append(slot.text)
+                    levels.append(slot.heading)
+                elif slot.text.strip():
+                    self.kept["without letters"] += 1
+            self._levels.append(levels)
+
+        reading.go_on()
+
         limits = reading.limits
         characters = sum(map(len, self.texts))
         if len(self.texts) > limits.texts or characters > limits.characters:
@@ -36,6 +51,7 @@ class Document:
                 f"{len(self.texts):,} texts of {characters:,} characters together; {limits.texts:,} texts and "
                 f"{limits.characters:,} characters are taken"
             )
+
         if any(len(slot.tags) > MOST_TAGS for slot in self._slots):
             raise ValueError(f"a paragraph has more than {MOST_TAGS:,} inline tags")
 
@@ -50,14 +66,19 @@ class Document:
         return chapters
 
     def write(
-        self, translations: Iterable[str], reviews: Sequence[Review | None] = (), language: str | None = None
+        self,
+        translations: Iterable[str],
+        reviews: Sequence[Review | None] = (),
+        language: str | None = None,
     ) -> bytes:
         """Return the document with these translations of its `texts`, in their order, in a language that it then names.
 
-        `reviews` has what is to be marked in a document of a format in `MARKED_FORMATS`, one for each text or none.
+        `reviews` has what is to be marked in a document of a format in
+        `MARKED_FORMATS`, one for each text or none.
         """
         remaining = iter(translations)
-        filled = iter([next(remaining) if slot.is_translatable else slot.text for slot in self._slots])
+        texts = [next(remaining) if slot.is_translatable else slot.text for slot in self._slots]
+        filled = iter(texts)
         marked: dict[int, Review] = {}
         units: dict[int, list[Review]] = {}
         if reviews:

@@ -16,10 +16,24 @@ from pellucid.localize.documents.paragraphs import (
     make_paragraph,
 )
 from pellucid.localize.documents.reading import DocumentReading
-from pellucid.localize.documents.slots import LETTER, Inline, LanguagePlace, Part, Parts, Wrap, join_markup
-from pellucid.localize.documents.xml_tree import XmlElement, XmlText, escape_xml_text, parse_xml, with_attribute
+from pellucid.localize.documents.slots import (
+    Inline,
+    LanguagePlace,
+    Part,
+    Parts,
+    Wrap,
+    join_markup,
+)
+from pellucid.localize.documents.xml_tree import (
+    XmlElement,
+    XmlText,
+    escape_xml_text,
+    parse_xml,
+    with_attribute,
+)
 
-# Attributes that describe a picture to those who do not see it, and tips of links, by the names of their elements.
+# Attributes that describe a picture to those who do not see it, and tips of links, by the names of
+# their elements.
 DRAWING_TEXTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("docPr", "cNvPr"), ("descr", "title")),
     **dict.fromkeys(("hlinkClick", "hlinkHover"), ("tooltip",)),
@@ -34,7 +48,13 @@ _DRAWING_TYPES = (
     "officedocument.drawing",
 )
 # Elements in which each text with one of these names is what a chart shows of its table.
-_SHOWN_VALUES = {"strCache": "v", "strLit": "v", "multiLvlStrCache": "v", "strDim": "pt", "txData": "v"}
+_SHOWN_VALUES = {
+    "strCache": "v",
+    "strLit": "v",
+    "multiLvlStrCache": "v",
+    "strDim": "pt",
+    "txData": "v",
+}
 _KEPT = {"oMath": "code", "oMathPara": "code", "fld": "code"}
 _NO_FORMATTING = re.compile(
     r"""\s(?:\w+:)?(?:lang|altLang|dirty|err|smtClean|noProof|bmk|kumimoji)\s*=\s*(?:"[^"]*"|'[^']*')"""
@@ -72,7 +92,7 @@ def count_unread_drawings(xml: XmlText, reading: DocumentReading) -> None:
                 text = TAG.sub(" ", xml.raw(child))
             elif child.name.startswith("hlink"):
                 text = xml.attribute(child, "tooltip") or ""
-            reading.kept["other"] += LETTER.search(text) is not None
+            reading.count_text("other", text)
 
 
 class DrawingReader:
@@ -104,14 +124,16 @@ class DrawingReader:
 
     def describe_paragraph(self, paragraph: XmlElement) -> Parts:
         """Return a paragraph as a slot with its formatting; one without words as it is."""
-        line_break = self.xml.child(paragraph, "br")
+        line_break = f"<{self.xml.prefix(paragraph)}br/>"
+        if own_break := self.xml.child(paragraph, "br"):
+            line_break = self.xml.raw(own_break)
         return make_paragraph(
             self.list_items(paragraph),
             [self.xml.opening(paragraph)],
             [self.xml.closing(paragraph)],
             [self.xml.raw(paragraph)],
             name_language=_name_language,
-            line_break=self.xml.raw(line_break) if line_break else f"<{self.xml.prefix(paragraph)}br/>",
+            line_break=line_break,
         )
 
     def list_items(self, paragraph: XmlElement) -> Iterator[Item]:
@@ -124,14 +146,17 @@ class DrawingReader:
                 # No other text has its key, so that it stands beside runs and not in one.
                 yield Run("\n", "br", ("", ""), lambda text, raw=raw: raw)
             elif text is not None:
-                properties = xml.child(child, "rPr")
-                formatting = xml.raw(properties) if properties else ""
-                key = _NO_FORMATTING.sub("", xml.opening(properties)) if properties else ""
-                key = re.sub(r"\s+|/?>$", " ", key).strip().partition(":")[2].removeprefix("rPr").strip()
-                key += xml.text[properties.inner : properties.inner_end] if properties else ""
+                formatting = key = ""
+                if properties := xml.child(child, "rPr"):
+                    formatting = xml.raw(properties)
+                    key = _NO_FORMATTING.sub("", xml.opening(properties))
+                    key = re.sub(r"\s+|/?>$", " ", key).strip().partition(":")[2]
+                    key = key.removeprefix("rPr").strip()
+                    key += xml.text[properties.inner : properties.inner_end]
                 wrap = (xml.opening(child) + formatting, xml.closing(child))
                 escape = partial(_write_text, xml.opening(text), f"</{xml.prefix(text)}t>")
-                yield Run(xml.content(text), key, wrap, escape, _RAISED.search(formatting) is not None)
+                is_raised = _RAISED.search(formatting) is not None
+                yield Run(xml.content(text), key, wrap, escape, is_raised)
             elif child.name == "endParaRPr" and _LANGUAGE.search(xml.opening(child)):
                 opening = xml.opening(child)
                 place = LanguagePlace(opening, partial(with_attribute, opening, "lang"))
@@ -149,7 +174,9 @@ def _write_text(opening: str, closing: str, text: str) -> str:
 def _name_language(wrap: Wrap, language: str) -> Wrap:
     """Return what stands before and after a text with another language in its formatting, if it names one."""
     before, after = wrap
+
     found = _PROPERTIES.search(before)
     if found is None or not _LANGUAGE.search(found[0]):
         return wrap
-    return before[: found.start()] + with_attribute(found[0], "lang", language) + before[found.end() :], after
+    named = with_attribute(found[0], "lang", language)
+    return before[: found.start()] + named + before[found.end() :], after

@@ -12,11 +12,12 @@ from pellucid.localize.documents.html import split_html
 from pellucid.localize.documents.packages import place_language, split_properties
 from pellucid.localize.documents.paragraphs import TAG, count_kept, make_content_slot
 from pellucid.localize.documents.reading import DocumentReading
-from pellucid.localize.documents.slots import LETTER, Part, Parts, join_markup
+from pellucid.localize.documents.slots import Part, Parts, join_markup
 from pellucid.localize.documents.xml_tree import XmlElement, decode_xml, parse_xml
 
 _CONTAINER = "META-INF/container.xml"
-_PAGES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")  # the latter two stand in older books
+# The latter two stand in older books.
+_PAGES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")
 _DRAWING = "image/svg+xml"
 _DRAWN_TEXTS: dict[str, str] = dict.fromkeys(("text", "title", "desc", "foreignObject"), "code")
 _TALKING_BOOK = "application/x-dtbook+xml"
@@ -29,41 +30,56 @@ def read_epub(name: str, content: bytes, reading: DocumentReading) -> Document:
     archive = read_archive(name, content, reading)
     if _CONTAINER not in archive:
         raise ValueError(f"{name} is not an EPUB book: it has no {_CONTAINER}")
+
     container = parse_xml(name, decode_xml(name, archive[_CONTAINER])[0], reading)
-    roots = [container.attribute(element, "full-path") for element in container.walk(container.root)]
-    packages = [root for root in roots if root in archive]
+    packages = []
+    for element in container.walk(container.root):
+        path = container.attribute(element, "full-path")
+        if path is not None and path in archive:
+            packages.append(path)
     if not packages:
         raise ValueError(f"{name} is not an EPUB book: {_CONTAINER} names no file that is in it")
-    encrypted = _ENCRYPTED.findall(archive.get("META-INF/encryption.xml", b"").decode(errors="replace"))
+
+    encryption = archive.get("META-INF/encryption.xml", b"").decode(errors="replace")
+    encrypted = _ENCRYPTED.findall(encryption)
+
     members: dict[str, Split] = {}
     for package in packages:
-        if package is not None:
-            members[package] = split_properties
-            members |= _list_pages(name, package, archive, reading)
+        members[package] = split_properties
+        members |= _list_pages(name, package, archive, reading)
+
     if any(unquote(uri).lstrip("/") in members for uri in encrypted):
-        raise ValueError(f"{name} is encrypted, as books with copy protection are; it cannot be translated")
+        raise ValueError(
+            f"{name} is encrypted, as books with copy protection are; it cannot be translated"
+        )
     return read_members(name, content, archive, members, reading)
 
 
-def _list_pages(name: str, package: str, archive: Mapping[str, bytes], reading: DocumentReading) -> dict[str, Split]:
+def _list_pages(
+    name: str, package: str, archive: Mapping[str, bytes], reading: DocumentReading
+) -> dict[str, Split]:
     """Return how the pages of a book are read, in the order of reading, and then its tables of contents."""
     xml = parse_xml(f"{name}/{package}", decode_xml(name, archive[package])[0], reading)
     folder = posixpath.dirname(package)
     kinds: dict[str, str] = {}
     pages: dict[str, str] = {}
     order: list[str] = []
+
     for element in xml.walk(xml.root):
         if element.name == "itemref":
             order.append(xml.attribute(element, "idref") or "")
         elif element.name == "item":
-            target = posixpath.normpath(posixpath.join(folder, unquote(xml.attribute(element, "href") or "")))
+            address = unquote(xml.attribute(element, "href") or "")
+            target = posixpath.normpath(posixpath.join(folder, address))
             key = xml.attribute(element, "id") or ""
             if target in archive:
                 pages[key], kinds[key] = target, xml.attribute(element, "media-type") or ""
+
     members: dict[str, Split] = {}
     for key in [*order, *pages]:
         if kinds.get(key) in _PAGES:
             members[pages[key]] = _split_page
+
     for key in dict.fromkeys(order):
         if kinds.get(key) in (_DRAWING, _TALKING_BOOK):
             # What is not translated need not be sound.
@@ -95,7 +111,7 @@ def split_contents(name: str, text: str, reading: DocumentReading) -> Parts:
         elif element.name in ("docAuthor", "pageTarget"):
             # The number of a page may have letters, as iv has.
             if element.name == "pageTarget":
-                reading.kept["other"] += LETTER.search(TAG.sub(" ", xml.raw(element))) is not None
+                reading.count_text("other", TAG.sub(" ", xml.raw(element)))
             out.append(xml.raw(element))
         else:
             xml.cut_children(element, cut, out, [place_language(xml, element)])

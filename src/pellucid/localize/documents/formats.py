@@ -288,13 +288,15 @@ FORMATS = (
     ),
 )
 
-DOCUMENT_FORMATS = {ending: document_format for document_format in FORMATS for ending in document_format.media_types}
+DOCUMENT_FORMATS: dict[str, DocumentFormat] = {}
+for _format in FORMATS:
+    DOCUMENT_FORMATS |= dict.fromkeys(_format.media_types, _format)
 """The format of each ending."""
 
-MARKED_FORMATS = tuple(ending for ending, its_format in DOCUMENT_FORMATS.items() if its_format.can_be_marked)
+MARKED_FORMATS = tuple(end for end, found in DOCUMENT_FORMATS.items() if found.can_be_marked)
 """Endings of documents in which a translation can be marked for a person."""
 
-COMMENTED_FORMATS = tuple(ending for ending, its_format in DOCUMENT_FORMATS.items() if its_format.has_comments)
+COMMENTED_FORMATS = tuple(end for end, found in DOCUMENT_FORMATS.items() if found.has_comments)
 """Endings of documents whose comments can be translated, too."""
 
 
@@ -315,4 +317,5 @@ def list_kept_kinds(suffix: str) -> set[str]:
     ['other', 'translated', 'unfit characters', 'without letters']
     """
     described = DOCUMENT_FORMATS[suffix]
-    return {*described.kept, "without letters", *(["unfit characters"] if described.is_xml else [])}
+    kinds = {*described.kept, "without letters"}
+    return kinds | {"unfit characters"} if described.is_xml else kinds

@@ -4,7 +4,13 @@ import re
 from collections.abc import Callable, Mapping
 from html import escape
 
-from pellucid.data.languages import get_language, is_language_code, is_same_language, list_spellings, split_code
+from pellucid.data.languages import (
+    get_language,
+    is_language_code,
+    is_same_language,
+    list_spellings,
+    split_code,
+)
 from pellucid.localize.documents.html_templates import escape_page_text, list_value_items
 from pellucid.localize.documents.html_tokens import Attribute, split_names
 from pellucid.localize.documents.slots import LanguagePlace, Part, Parts, make_slot
@@ -39,7 +45,9 @@ _READABLE_META = split_names("""
     twitter:image:alt twitter:player:alt dc.title dc.description dcterms.title dcterms.description
     dcterms.abstract headline
     """)
-_LANGUAGE_META = frozenset(("content-language", "language", "dc.language", "dcterms.language", "og:locale"))
+_LANGUAGE_META = frozenset(
+    ("content-language", "language", "dc.language", "dcterms.language", "og:locale")
+)
 _RIGHT_TO_LEFT = split_names("ar arc azb ckb dv fa he ks lrc mzn nqo pnb ps sd syr ug ur yi")
 _RIGHT_TO_LEFT_SCRIPTS = split_names("adlm arab hebr nkoo rohg syrc thaa")
 _PAGE_NUMBERS = frozenset(("page-list", "pagebreak"))
@@ -48,7 +56,9 @@ _NO_LANGUAGE = ("und", "mul", "mis")
 
 def names_other_language(code: str, source: str) -> bool:
     """Whether an attribute `lang` names a language other than the source; what is no code names none."""
-    return is_language_code(code) and split_code(code)[0] not in _NO_LANGUAGE and not is_same_language(code, source)
+    if not is_language_code(code) or split_code(code)[0] in _NO_LANGUAGE:
+        return False
+    return not is_same_language(code, source)
 
 
 def is_right_to_left(code: str) -> bool:
@@ -75,10 +85,13 @@ def find_kept(attributes: Mapping[str, Attribute]) -> str | None:
 
     In a book, the numbers of printed pages are kept: they may be letters, as iv is.
     """
-    if "epub:type" in attributes and not _PAGE_NUMBERS.isdisjoint(attributes["epub:type"].value.split()):
+    kinds = attributes["epub:type"].value.split() if "epub:type" in attributes else ()
+    if not _PAGE_NUMBERS.isdisjoint(kinds):
         return "other"
+
     classes = attributes["class"].value.lower().split() if "class" in attributes else ()
     wish = attributes["translate"].value.strip().lower() if "translate" in attributes else None
+
     if "notranslate" in classes or wish == "no":
         return "protected"
     return "" if wish in ("yes", "") else None
@@ -104,9 +117,11 @@ def split_tag(
                 places.append((attribute.start, attribute.end, [place]))
                 continue
         if (name, key) == ("iframe", "srcdoc") and attribute.quote:
-            places.append((attribute.start, attribute.end, cut_frame(tag[attribute.start : attribute.end])))
+            page = cut_frame(tag[attribute.start : attribute.end])
+            places.append((attribute.start, attribute.end, page))
         elif _is_readable(key, name, attributes):
             places.append((attribute.start, attribute.end, _make_value_slot(tag, attribute)))
+
     if name == "html":
         places.append(_find_direction_place(tag, attributes))
 
@@ -121,8 +136,11 @@ def split_tag(
 def _is_readable(key: str, name: str, attributes: Mapping[str, Attribute]) -> bool:
     """Whether the value of an attribute is a text for people."""
     elements = _READABLE.get(key)
-    if elements is None or ("" not in elements and name not in elements) or (name, key) in _NOT_READABLE:
+    if elements is None or (name, key) in _NOT_READABLE:
         return False
+    if "" not in elements and name not in elements:
+        return False
+
     if key == "value":
         return "type" in attributes and attributes["type"].value.strip().lower() in _BUTTONS
     return key != "content" or find_meta_name(attributes) in _READABLE_META
@@ -145,7 +163,11 @@ def _make_value_slot(tag: str, attribute: Attribute) -> Parts:
 
 
 def _find_language_writer(
-    key: str, attribute: Attribute, name: str, attributes: Mapping[str, Attribute], source: str | None
+    key: str,
+    attribute: Attribute,
+    name: str,
+    attributes: Mapping[str, Attribute],
+    source: str | None,
 ) -> Callable[[str], str] | None:
     """Return what writes the new language into an attribute that names the source; None for any other attribute."""
     code = attribute.value.strip()
@@ -153,10 +175,13 @@ def _find_language_writer(
         return None
     if key != "content":
         return escape if is_language_code(code) and is_same_language(code, source) else None
+
     meta_name = find_meta_name(attributes)
     if name != "meta" or meta_name not in _LANGUAGE_META:
         return None
-    if not (is_language_code(code) and is_same_language(code, source)) and code.lower() not in list_spellings(source):
+
+    is_source = is_language_code(code) and is_same_language(code, source)
+    if not is_source and code.lower() not in list_spellings(source):
         return None
     return _write_locale if meta_name == "og:locale" else escape
 
@@ -175,7 +200,9 @@ def _find_direction_place(tag: str, attributes: Mapping[str, Attribute]) -> tupl
     direction = attributes.get("dir")
     if direction is None:
         start = len("<html")
-        return start, start, [LanguagePlace("", lambda code: ' dir="rtl"' if is_right_to_left(code) else "")]
+        place = LanguagePlace("", lambda code: ' dir="rtl"' if is_right_to_left(code) else "")
+        return start, start, [place]
+
     raw = tag[direction.start : direction.end]
     if direction.value.strip().lower() not in ("ltr", "rtl"):  # "auto" is right for any language
         return direction.start, direction.end, [raw]

@@ -8,7 +8,16 @@ from typing import Literal
 
 from pellucid.localize.documents.html_templates import escape_page_text
 from pellucid.localize.documents.html_tree import VOID_ELEMENTS, HtmlElement
-from pellucid.localize.documents.slots import LETTER, NUMBERED_TAG, Inline, Part, Parts, Review, TextSlot, make_slot
+from pellucid.localize.documents.slots import (
+    LETTER,
+    NUMBERED_TAG,
+    Inline,
+    Part,
+    Parts,
+    Review,
+    TextSlot,
+    make_slot,
+)
 
 _SPACE = " \t\r\n\f"
 _TAG_WITH_SPACE = re.compile(rf"( ?)({NUMBERED_TAG.pattern.replace('(', '(?:')})( ?)")
@@ -33,10 +42,15 @@ class _HtmlText(TextSlot):
     """A text of a page with the line ends beside its tags, which are written again where spaces stand there."""
 
     line_ends: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # before and after a tag
-    breaks: Sequence[tuple[float, str]] = ()  # line ends between words, each with the share of the text before it
+    # Line ends between words, each with the share of the text before it.
+    breaks: Sequence[tuple[float, str]] = ()
 
     def write(
-        self, translation: str, tags: Mapping[str, str], review: Review | None = None, language: str | None = None
+        self,
+        translation: str,
+        tags: Mapping[str, str],
+        review: Review | None = None,
+        language: str | None = None,
     ) -> str:
         """Write a translation with its markup, and each tag with the line ends that stood beside it."""
         with_line_ends = dict(tags)
@@ -63,6 +77,7 @@ class _HtmlText(TextSlot):
         total = max(1, len(translation) - tags)
         remaining = iter(self.breaks)
         share, line_end = next(remaining)
+
         out: list[str] = []
         position = before = 0
         for match in _TAG_OR_SPACE.finditer(translation):
@@ -79,17 +94,22 @@ def join_run(pieces: Sequence[Piece], heading: int) -> tuple[Parts, list[str]]:
     """Return the parts of a run of pieces, with at most one text of its own, and the kind of each kept text in it."""
     if not pieces:
         return [], []
+
     items: list[str | Inline] = []
     kept: list[str] = []
     is_text_itself = False  # whether the run is a kept text, and not only has kept elements in it
+
     for unit in _join_kept(pieces):
         first = unit[0]
-        if first.kept and any(piece.kind == "text" and LETTER.search(str(piece.parts[0])) for piece in unit):
+        texts = [str(piece.parts[0]) for piece in unit if piece.kind == "text"]
+        if first.kept and any(map(LETTER.search, texts)):
             kept.append(first.kept)
             is_text_itself = is_text_itself or first.kind == "text"
         items.append(_describe_unit(unit))
+
     if is_text_itself and all(piece.kept for piece in pieces):
         kept = kept[:1]
+
     parts: list[Part] = []
     for part in make_slot(items, _escape_text):
         if isinstance(part, TextSlot) and part.escape is _escape_text:
@@ -114,7 +134,11 @@ def _join_kept(pieces: Sequence[Piece]) -> list[Sequence[Piece]]:
     for number in range(count - 1, -1, -1):
         goes_on = number + 1 < count and pieces[number + 1].kept
         stretch_ends[number] = stretch_ends[number + 1] if goes_on else number + 1
-    closings = {id(piece.element): number for number, piece in enumerate(pieces) if piece.kind == "closing"}
+    closings = {}
+    for number, piece in enumerate(pieces):
+        if piece.kind == "closing":
+            closings[id(piece.element)] = number
+
     units: list[Sequence[Piece]] = []
     number = 0
     while number < count:
@@ -134,15 +158,22 @@ def _describe_unit(unit: Sequence[Piece]) -> str | Inline:
     """Return a text as it stands, and anything else as inline markup."""
     first = unit[0]
     if len(unit) > 1 or (first.kept and first.kind == "text"):
-        return Inline("single", None, [part for piece in unit for part in piece.parts])
+        parts: list[Part] = []
+        for piece in unit:
+            parts += piece.parts
+        return Inline("single", None, parts)
+
     if first.kind == "text":
         return str(first.parts[0])
+
     stands_alone = first.kind == "single" or first.name in VOID_ELEMENTS
     # Tags that cross one another belong together by their names, as people mean them.
     return Inline("single" if stands_alone else first.kind, first.name, first.parts)
 
 
-def _find_line_ends(items: Sequence[str | Inline], tags: Sequence[str]) -> dict[str, tuple[str, str]]:
+def _find_line_ends(
+    items: Sequence[str | Inline], tags: Sequence[str]
+) -> dict[str, tuple[str, str]]:
     """Return the white space with line ends before and after each tag; space between two tags belongs to the first."""
     line_ends: dict[str, tuple[str, str]] = {}
     remaining = iter(tags)
@@ -151,13 +182,17 @@ def _find_line_ends(items: Sequence[str | Inline], tags: Sequence[str]) -> dict[
             continue
         tag = next(remaining)
         before = after = ""
-        if number > 0 and isinstance(text := items[number - 1], str) and (number == 1 or text.strip(_SPACE)):
+
+        text = items[number - 1] if number > 0 else None
+        if isinstance(text, str) and (number == 1 or text.strip(_SPACE)):
             before = text[len(text.rstrip(_SPACE)) :]
         if number + 1 < len(items) and isinstance(text := items[number + 1], str):
             after = text[: len(text) - len(text.lstrip(_SPACE))]
-        found = tuple(space if "\n" in space or "\r" in space else "" for space in (before, after))
-        if any(found):
-            line_ends[tag] = (found[0], found[1])
+
+        before = before if "\n" in before or "\r" in before else ""
+        after = after if "\n" in after or "\r" in after else ""
+        if before or after:
+            line_ends[tag] = (before, after)
     return line_ends
 
 
@@ -168,6 +203,7 @@ def _find_breaks(items: Sequence[str | Inline]) -> list[tuple[float, str]]:
     breaks: list[tuple[float, str]] = []
     before = 0
     for text in texts:
-        breaks += [((before + match.start()) / total, match[0]) for match in _LINE_END.finditer(text)]
+        for match in _LINE_END.finditer(text):
+            breaks.append(((before + match.start()) / total, match[0]))
         before += len(text)
     return breaks

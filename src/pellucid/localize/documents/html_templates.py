@@ -6,12 +6,13 @@ from typing import Literal
 
 from pellucid.localize.documents.slots import Inline
 
-# Each ends at the first mark that can end it, and none begins inside another of its kind, so that a page with many
-# beginnings is not read from each of them to its end.
+# Each ends at the first mark that can end it, and none begins inside another of its kind, so that a
+# page with many beginnings is not read from each of them to its end.
 _INSTRUCTIONS = (
     r"<%--(?:(?!<%--|--%>).)*+--%>",
     r"<%(?:(?!<%|%>).)*+%>",
-    r"<\?(?:php\b|=)(?:(?!<\?(?:php\b|=)|\?>).)*+(?:\?>|\Z)",  # the last one may go on to the end of the file
+    # The last one may go on to the end of the file.
+    r"<\?(?:php\b|=)(?:(?!<\?(?:php\b|=)|\?>).)*+(?:\?>|\Z)",
     r"<\?\s(?:(?!<\?|\?>).)*+\?>",
     r"\{\{!--(?:(?!\{\{!--|--\}\}).)*+--\}\}",
     # Braces in a text may open in one paragraph and close in another, which is no instruction.

@@ -1,8 +1,9 @@
 """Cuts HTML into tags, comments and texts with their places, as the HTML standard tells browsers to."""
 
-# Written here because of the places: no parser that could be used (html.parser, html5lib, lxml, selectolax) says where
-# an end tag or the value of an attribute stands, and without that an untouched byte cannot be kept. The quantifiers are
-# possessive (*+), so that nothing is tried twice: a crafted page takes no longer than another of its size.
+# Written here because of the places: no parser that could be used (html.parser, html5lib, lxml,
+# selectolax) says where an end tag or the value of an attribute stands, and without that an
+# untouched byte cannot be kept. The quantifiers are possessive (*+), so that nothing is tried
+# twice: a crafted page takes no longer than another of its size.
 
 import re
 from dataclasses import dataclass
@@ -13,10 +14,12 @@ _SPACE = r"\t\n\f\r "
 _ATTRIBUTE_NAME = rf"(?:=[^{_SPACE}/>=]*+|[^{_SPACE}/>=]++)"
 _ATTRIBUTE_VALUE = rf"""(?:"([^"]*+)"|'([^']*+)'|([^{_SPACE}"'>][^{_SPACE}>]*+))"""
 _NO_GROUPS = _ATTRIBUTE_VALUE.replace("([", "(?:[")
-_ATTRIBUTE = re.compile(rf"[{_SPACE}/]*+({_ATTRIBUTE_NAME})(?:[{_SPACE}]*+=[{_SPACE}]*+(?:{_ATTRIBUTE_VALUE}|(?=>)))?+")
-_TAG_REST = (
-    rf"(?:[{_SPACE}/]*+{_ATTRIBUTE_NAME}(?:[{_SPACE}]*+=[{_SPACE}]*+(?:{_NO_GROUPS}|(?=>)))?+)*+[{_SPACE}/]*+(?:>|\Z)"
+_ATTRIBUTE = re.compile(
+    rf"[{_SPACE}/]*+({_ATTRIBUTE_NAME})(?:[{_SPACE}]*+=[{_SPACE}]*+(?:{_ATTRIBUTE_VALUE}|(?=>)))?+"
 )
+_NO_GROUPS_VALUE = rf"(?:[{_SPACE}]*+=[{_SPACE}]*+(?:{_NO_GROUPS}|(?=>)))?+"
+_ATTRIBUTES = rf"(?:[{_SPACE}/]*+{_ATTRIBUTE_NAME}{_NO_GROUPS_VALUE})*+"
+_TAG_REST = rf"{_ATTRIBUTES}[{_SPACE}/]*+(?:>|\Z)"
 _CDATA = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|\Z)", re.DOTALL)
 _MARKUP = re.compile(
     r"<!--(?:-?>|.*?(?:--!?>|\Z))"  # a comment may be as short as <!-->
@@ -66,6 +69,7 @@ def find_markup(html: str, position: int, in_drawing: bool = False) -> Markup | 
     match = _MARKUP.search(html, position)
     if match is None:
         return None
+
     start = match.start()
     if match[1] is None:
         if in_drawing and (section := _CDATA.match(html, start)):
@@ -73,10 +77,12 @@ def find_markup(html: str, position: int, in_drawing: bool = False) -> Markup | 
         # With `</>` the pattern may have read on: `</` and `>` alone are all of it.
         end = start + 3 if html.startswith("</>", start) else match.end()
         return Markup(start, end, "other")
+
     rest = _REST_OF_TAG.match(html, match.end())
     if rest is None or html[rest.end() - 1] != ">":
         return Markup(start, len(html), "other")
-    return Markup(start, rest.end(), "closing" if html[start + 1] == "/" else "opening", match[1].lower())
+    kind = "closing" if html[start + 1] == "/" else "opening"
+    return Markup(start, rest.end(), kind, match[1].lower())
 
 
 def find_raw_end(html: str, position: int, name: str) -> int:
@@ -85,6 +91,7 @@ def find_raw_end(html: str, position: int, name: str) -> int:
         return len(html)
     if name == "script":
         return _find_script_end(html, position)
+
     match = re.compile(rf"</{name}(?=[{_SPACE}/>])", re.IGNORECASE).search(html, position)
     return match.start() if match else len(html)
 
@@ -118,6 +125,7 @@ def read_attributes(tag: str, name: str, markup: str | None = None) -> dict[str,
     """
     attributes: dict[str, Attribute] = {}
     position = len(name) + 1
+
     while match := _ATTRIBUTE.match(markup or tag, position):
         position = match.end()
         for group, quote in ((2, '"'), (3, "'"), (4, "")):

@@ -8,9 +8,8 @@ from pellucid.localize.documents.html_tokens import split_names
 VOID_ELEMENTS = split_names("area base br col embed hr img input link meta param source track wbr")
 _DRAWINGS = ("svg", "math")
 # Elements of SVG and MathML whose content is HTML again, and tags of HTML that end any other.
-_HTML_IN_DRAWINGS = frozenset(
-    f"drawn:{name}" for name in split_names("foreignobject desc title mi mo mn ms mtext annotation-xml")
-)
+_HTML_NAMES = split_names("foreignobject desc title mi mo mn ms mtext annotation-xml")
+_HTML_IN_DRAWINGS = frozenset(f"drawn:{name}" for name in _HTML_NAMES)
 _END_DRAWINGS = split_names("""
     b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu meta nobr
     ol p pre ruby s small span strong strike sub sup table tt u ul var
@@ -23,7 +22,9 @@ _CLOSE_PARAGRAPH = split_names("""
     h5 h6 header hgroup hr listing main menu nav ol p plaintext pre search section summary table ul xmp
     """)
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
-_IN_HEAD = split_names("base basefont bgsound link meta noframes noscript script style template title head html body")
+_IN_HEAD = split_names(
+    "base basefont bgsound link meta noframes noscript script style template title head html body"
+)
 _SPECIAL = (
     _CLOSE_PARAGRAPH
     | _MARKERS
@@ -34,8 +35,8 @@ _SPECIAL = (
         """)
 )
 
-# Elements beyond which an end tag does not reach: elements of the standard's scopes, and elements that end a search
-# upwards.
+# Elements beyond which an end tag does not reach: elements of the standard's scopes, and elements
+# that end a search upwards.
 _SCOPE = _MARKERS | _HTML_IN_DRAWINGS | {"html", "table"}
 _BARRIERS = {
     "any": _SCOPE,
@@ -49,7 +50,8 @@ _PARTS_OF_TABLES = {
     **dict.fromkeys(("td", "th"), ("td", "th")),
     "tr": ("tr", "caption", "colgroup"),
     **dict.fromkeys(
-        ("tbody", "thead", "tfoot", "caption", "colgroup"), ("tbody", "thead", "tfoot", "caption", "colgroup")
+        ("tbody", "thead", "tfoot", "caption", "colgroup"),
+        ("tbody", "thead", "tfoot", "caption", "colgroup"),
     ),
 }
 _MOST_BETWEEN = 100  # elements between a formatting element and a block in it that are looked at
@@ -60,8 +62,10 @@ class HtmlElement:
     """An open element, and what it says about its content."""
 
     name: str
-    kept_by_itself: str | None  # why its content is kept, "" where it is translated; None where its parent decides
-    is_foreign: bool | None  # whether its content is in a language that is not translated; None as above
+    # Why its content is kept, "" where it is translated; None where its parent decides.
+    kept_by_itself: str | None
+    # Whether its content is in a language that is not translated; None as above.
+    is_foreign: bool | None
     barriers: dict[str, int]
     is_drawing: bool  # whether its content is SVG or MathML, not HTML
     kept: str = ""  # why its content is kept, by all that stands around it
@@ -75,7 +79,8 @@ class OpenElements:
     def __init__(self) -> None:
         self._stack: list[HtmlElement] = []
         self._places: defaultdict[str, list[int]] = defaultdict(list)
-        # Formatting that a browser opens again after its parent is closed; None stands at the edge of a table's cell.
+        # Formatting that a browser opens again after its parent is closed;
+        # None stands at the edge of a table's cell.
         self._formatting: list[HtmlElement | None] = []
         self._with_kept: list[HtmlElement] = []
         self._with_language: list[HtmlElement] = []
@@ -85,6 +90,7 @@ class OpenElements:
         for said in (self._with_kept, self._with_language):
             while said and not said[-1].is_open:
                 said.pop()
+
         if own is None and self._with_kept:
             own = self._with_kept[-1].kept_by_itself
         if is_foreign is None and self._with_language:
@@ -101,7 +107,12 @@ class OpenElements:
         return bool(self._stack) and self._stack[-1].is_drawing
 
     def open(
-        self, name: str, own: str | None, is_foreign: bool | None, usual: str | None, has_content: bool
+        self,
+        name: str,
+        own: str | None,
+        is_foreign: bool | None,
+        usual: str | None,
+        has_content: bool,
     ) -> HtmlElement:
         """Open an element that says this of itself, and close those that it ends.
 
@@ -117,12 +128,15 @@ class OpenElements:
             self._close_before(name)
             if name not in _CLOSE_PARAGRAPH and name not in _IN_HEAD:
                 self.reopen_formatting()
+
         kept_attributes = self.explain_kept(own, is_foreign)
         if own is None and not kept_attributes:
             own = usual
+
         is_drawing = name in _DRAWINGS or (is_drawn and name not in _HTML_IN_DRAWINGS)
         element = self._push(name, own, is_foreign, is_drawing)
         element.kept, element.kept_attributes = self.explain_kept(), kept_attributes
+
         if not has_content:
             self._pop_to(len(self._stack) - 1)
         elif name in _MARKERS:
@@ -136,15 +150,20 @@ class OpenElements:
         if not self._stack:
             return None
         if self.is_in_drawing or self._stack[-1].name in _HTML_IN_DRAWINGS:
-            drawn = self._places[f"drawn:{name}"] or (self._places[name] if name in _DRAWINGS else [])
+            drawn = self._places[f"drawn:{name}"]
+            if not drawn and name in _DRAWINGS:
+                drawn = self._places[name]
             if drawn:
                 return self._pop_to(drawn[-1])
+
         if name in ("html", "body"):
             return None  # what follows belongs to them all the same
+
         if name in _HEADINGS:
             return self._close_heading()
         if name in _FORMATTING:
             return self._close_formatting(name)
+
         if name in _PARTS_OF_TABLES or name == "table":
             barrier = "table"
         elif name == "p":
@@ -153,6 +172,7 @@ class OpenElements:
             barrier = "list"
         else:
             barrier = "any" if name in _SPECIAL else "special"
+
         return self._pop_to(self._places[name][-1]) if self._is_in_scope(name, barrier) else None
 
     def reopen_formatting(self) -> None:
@@ -160,23 +180,30 @@ class OpenElements:
         first = len(self._formatting)
         while first and (before := self._formatting[first - 1]) is not None and not before.is_open:
             first -= 1
+
         for place in range(first, len(self._formatting)):
             closed = self._formatting[place]
             assert closed is not None
-            self._formatting[place] = self._push(closed.name, closed.kept_by_itself, closed.is_foreign)
+            opened = self._push(closed.name, closed.kept_by_itself, closed.is_foreign)
+            self._formatting[place] = opened
 
     def leave_head(self) -> None:
         """Close the head of the page, which ends before the first text."""
         if self._places["head"]:
             self._pop_to(self._places["head"][-1])
 
-    def _push(self, name: str, own: str | None, is_foreign: bool | None, is_drawing: bool = False) -> HtmlElement:
+    def _push(
+        self, name: str, own: str | None, is_foreign: bool | None, is_drawing: bool = False
+    ) -> HtmlElement:
         place = len(self._stack)
         above = self._stack[-1].barriers if self._stack else dict.fromkeys(_BARRIERS, -1)
         reached = {barrier: place for barrier, names in _BARRIERS.items() if name in names}
-        element = HtmlElement(name, own, is_foreign, above | reached if reached else above, is_drawing)
+
+        barriers = above | reached if reached else above
+        element = HtmlElement(name, own, is_foreign, barriers, is_drawing)
         self._stack.append(element)
         self._places[name].append(place)
+
         if own is not None:
             self._with_kept.append(element)
         if is_foreign is not None:
@@ -203,13 +230,17 @@ class OpenElements:
         """Close what cannot go on where an element of this name begins."""
         if name not in _IN_HEAD:
             self.leave_head()
+
         if name in ("li", "dd", "dt"):
             for other in ("li",) if name == "li" else ("dd", "dt"):
                 if self._is_in_scope(other, "item"):
                     self._pop_to(self._places[other][-1])
                     break
-        if (name in _CLOSE_PARAGRAPH or name in ("li", "dd", "dt")) and self._is_in_scope("p", "button"):
+
+        closes_paragraph = name in _CLOSE_PARAGRAPH or name in ("li", "dd", "dt")
+        if closes_paragraph and self._is_in_scope("p", "button"):
             self._pop_to(self._places["p"][-1])
+
         current = self._stack[-1].name if self._stack and self._stack[-1].is_open else ""
         if name in _HEADINGS and current in _HEADINGS:
             self._pop_to(len(self._stack) - 1)
@@ -227,14 +258,18 @@ class OpenElements:
 
     def _close_parts_of_table(self, name: str) -> None:
         """Close the cells, rows and groups of the table that end where one of these names begins."""
-        ended = ("td", "th", *_PARTS_OF_TABLES[name], *(("tr",) if name not in ("td", "th") else ()))
+        ended = ["td", "th", *_PARTS_OF_TABLES[name]]
+        if name not in ("td", "th"):
+            ended.append("tr")
+
         places = [self._places[other][-1] for other in ended if self._is_in_scope(other, "table")]
         if places:
             self._pop_to(min(places))
 
     def _close_heading(self) -> HtmlElement | None:
         """Close the heading that is open: a closing tag of any heading ends it."""
-        places = [self._places[heading][-1] for heading in _HEADINGS if self._is_in_scope(heading, "any")]
+        open_ones = [heading for heading in _HEADINGS if self._is_in_scope(heading, "any")]
+        places = [self._places[heading][-1] for heading in open_ones]
         return self._pop_to(max(places)) if places else None
 
     def _close_formatting(self, name: str) -> HtmlElement | None:
@@ -242,6 +277,7 @@ class OpenElements:
         if not self._is_in_scope(name, "any"):
             self._forget_formatting(name)
             return None
+
         place = self._places[name][-1]
         element = self._stack[place]
         self._forget_formatting(name)
@@ -249,11 +285,13 @@ class OpenElements:
             return self._pop_to(place)
         element.is_open = False
         self._places[name].pop()
+
         for between in range(place + 1, min(len(self._stack), place + _MOST_BETWEEN)):
             other = self._stack[between]
             if other.name in _SPECIAL:
                 break
-            if other.is_open and other.name not in _FORMATTING and self._places[other.name][-1] == between:
+            is_last = other.is_open and self._places[other.name][-1] == between
+            if is_last and other.name not in _FORMATTING:
                 other.is_open = False
                 self._places[other.name].pop()
         return element
@@ -268,6 +306,7 @@ class OpenElements:
                 break
             if (other.name, other.kept_by_itself, other.is_foreign) == said:
                 equal.append(place)
+
         if len(equal) == 3:
             del self._formatting[equal[-1]]
         self._formatting.append(element)

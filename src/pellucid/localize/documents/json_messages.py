@@ -21,12 +21,17 @@ def read_json_messages(name: str, content: bytes, reading: DocumentReading) -> D
     try:
         value = json.loads(text[begin:])
     except json.JSONDecodeError as error:
-        raise ValueError(f"{name}:{error.lineno}: not JSON: {error.msg} at column {error.colno}") from None
+        reason = f"{error.msg} at column {error.colno}"
+        raise ValueError(f"{name}:{error.lineno}: not JSON: {reason}") from None
     except (RecursionError, ValueError):
-        raise ValueError(f"{name} is no JSON that can be read: too deep, or with a number too long") from None
+        raise ValueError(
+            f"{name} is no JSON that can be read: too deep, or with a number too long"
+        ) from None
+
     if not isinstance(value, dict | list):
         raise ValueError(f"{name} holds a single value; expected an object with messages")
     del value
+
     # A file that escapes all letters outside ASCII keeps doing so.
     escapes = text[begin:].isascii() and re.search(r"\\u(?!00[0-7])", text) is not None
     root = _parse_values(name, text, begin, partial(json.dumps, ensure_ascii=escapes), reading)
@@ -53,28 +58,35 @@ def _parse_values(
     root = MessageNode(begin, begin)
     open_nodes: list[MessageNode] = [root]
     key: tuple[str, int, int] | None = None  # of the value that comes next
+
     for number, token in enumerate(_TOKEN.finditer(text, begin)):
         if number % 1000 == 0:
             reading.go_on()
         sign = token[0][0]
         start, end = token.span()
+
         node = open_nodes[-1]
         if sign in ",:":
             continue
+
         if sign in "}]":
             node.end = end
             open_nodes.pop()
             continue
+
         if sign == '"' and node.has_keys and key is None:
             key = json.loads(token[0]), start, end
             continue
+
         if sign == '"':
             value = MessageNode(start, end, json.loads(token[0]), write)
         else:
             value = MessageNode(start, end, has_keys=sign == "{")
+
         key_text, key_start, key_end = key or ("", start, start)
         key = None
         node.members.append(MessageMember(key_text, key_start, key_end, value, write))
+
         if sign in "{[":
             open_nodes.append(value)
             if len(open_nodes) > _DEEPEST:

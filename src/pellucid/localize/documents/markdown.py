@@ -40,11 +40,8 @@ _NARROWEST = 60  # characters of a line in a translation that is written on seve
 def read_markdown(name: str, content: bytes, reading: DocumentReading) -> Document:
     """Read a document of Markdown: CommonMark with the tables, tasks, footnotes and crossed-out text of GitHub."""
     text, encoding = decode_text(name, content)
-    return Document(
-        [split_markdown(text, reading, is_mdx=name.lower().endswith(".mdx"))],
-        lambda bodies: bodies[0].encode(encoding),
-        reading,
-    )
+    parts = split_markdown(text, reading, is_mdx=name.lower().endswith(".mdx"))
+    return Document([parts], lambda bodies: bodies[0].encode(encoding), reading)
 
 
 def split_markdown(text: str, reading: DocumentReading, *, is_mdx: bool = False) -> Parts:
@@ -78,8 +75,10 @@ class _MarkdownReader(BlockFinder):
         tokens = self.parse(environment)
         references = environment.get("references", {})
         # Titles of links that are defined apart from their text.
-        self.reading.kept["other"] += sum(bool(reference["title"]) for reference in references.values())
+        titles = [reference["title"] for reference in references.values()]
+        self.reading.kept["other"] += sum(map(bool, titles))
         self.is_label = lambda label: normalizeReference(label) in references
+
         quotations = 0
         for number, token in enumerate(tokens):
             if number % 1000 == 0:
@@ -92,14 +91,14 @@ class _MarkdownReader(BlockFinder):
                 self.read_program(token)
             elif token.type == "deep":
                 assert token.map is not None
-                lines = range(token.map[0], token.map[1])
-                self.reading.kept["other"] += sum(
-                    any(map(str.isalpha, self.text[self.line_starts[line] : self.line_ends[line]])) for line in lines
-                )
+                for line in range(token.map[0], token.map[1]):
+                    text = self.text[self.line_starts[line] : self.line_ends[line]]
+                    self.reading.kept["other"] += any(map(str.isalpha, text))
             elif token.type == "html_block":
                 self.read_html(token, quotations)
             elif token.type == "inline":
                 self.read_block(token, tokens[number - 1])
+
         self.parts.append(self.text[self.position :])
         return self.parts
 
@@ -123,6 +122,7 @@ class _MarkdownReader(BlockFinder):
         if quotations:
             self.reading.kept["other"] += 1
             return
+
         html = self.text[start:end]
         parts = self.read_lone_tag(html) or split_html(html, self.reading)
         self.parts += [self.text[self.position : start], *parts]
@@ -131,17 +131,22 @@ class _MarkdownReader(BlockFinder):
     def read_lone_tag(self, html: str) -> list[Part]:
         """Read a block of HTML that is one because a tag stands alone in its first line, where that tag has to stay.
 
-        The tags of other blocks separate texts, so that they stay in their lines; for these nothing is returned.
+        The tags of other blocks separate texts, so that they stay in
+        their lines; for these nothing is returned.
         """
         line = _LONE_TAG.match(html)
         markup = find_markup(html, 0) if line else None
-        if line is None or markup is None or markup.kind == "other" or markup.name in BLOCK_ELEMENTS:
+        if line is None or markup is None or markup.kind == "other":
             return []
+        if markup.name in BLOCK_ELEMENTS:
+            return []
+
         tag = html[markup.start : markup.end]
         attributes = read_attributes(tag, markup.name) if markup.kind == "opening" else {}
         if find_kept(attributes) == "protected":
             self.reading.kept["protected"] += 1
             return [html]
+
         source = self.reading.languages[0] if self.reading.languages else None
         keep = partial(keep_frame, kept=self.reading.kept)
         parts = split_tag(tag, markup.name, attributes, source, keep) if attributes else [tag]
@@ -156,12 +161,15 @@ class _MarkdownReader(BlockFinder):
             self.reading.kept["other"] += bool(token.content.strip())
             return
         stretch, kind = block
+
         if opening.type == "abbreviation_open":
             self.read_plain(stretch)
             return
+
         if _FORMULA.match(stretch.text):
             self.reading.kept["code"] += 1
             return
+
         spans = self.find_spans(stretch, kind)
         for number, (start, end) in enumerate(spans):
             begin = spans[number - 1][1] if number else 0
@@ -170,6 +178,7 @@ class _MarkdownReader(BlockFinder):
             start, end = strip_span(stretch.text, start, end)
             if start >= end:
                 continue
+
             before = stretch.text[begin:start] if number == 0 else f"a{stretch.text[begin:start]}"
             after = stretch.text[end:following] + ("b" if number + 1 < len(spans) else "")
             self.read_text(stretch, start, end, kind, (before, after), len(spans) > 1)
@@ -184,7 +193,13 @@ class _MarkdownReader(BlockFinder):
         self.position = start + len(stretch.text)
 
     def read_text(
-        self, stretch: Stretch, start: int, end: int, kind: BlockKind, around: tuple[str, str], is_part: bool
+        self,
+        stretch: Stretch,
+        start: int,
+        end: int,
+        kind: BlockKind,
+        around: tuple[str, str],
+        is_part: bool,
     ) -> None:
         """Append a slot for a text of a block; `around` is what stands beside it there."""
         raw = stretch.text[start:end]
@@ -202,8 +217,10 @@ class _MarkdownReader(BlockFinder):
         source = self.reading.languages[0] if self.reading.languages else None
         texts = MarkdownText(scanned, raw, marks, cut, self.scan_marks, source, kind.is_cell)
         items, original = texts.list_items()
+
         self.reading.kept.update(texts.kept)
         first, last = stretch.place(start), stretch.place(end - 1) + 1
+
         if not any(isinstance(item, str) and item.strip() for item in items):
             # Code, an image or an address alone, perhaps with texts inside.
             if any(mark.name in ("code", "math", "expression") for mark in marks):
@@ -213,15 +230,20 @@ class _MarkdownReader(BlockFinder):
             self.parts += [self.text[self.position : first], *original]
             self.position = last
             return
+
         text, tags, _ = number_tags(items)
         lines = raw.count("\n") + 1
         prefix, line_end = self.find_prefix(stretch, start, lines, first)
         begins_line = self.begins_line(kind, around[0], first)
         before, after = self.find_frame(kind, around, last, begins_line)
+
+        width = 0
+        if lines > 1 and not kind.heading:
+            width = max(_NARROWEST, *map(len, raw.split("\n")))
         writer = MarkdownWriter(
             prefix,
             line_end,
-            width=max(_NARROWEST, *map(len, raw.split("\n"))) if lines > 1 and not kind.heading else 0,
+            width=width,
             escaped=frozenset(mark.character for mark in marks if mark.name == "escape"),
             is_cell=kind.is_cell,
             begins_line=begins_line,
@@ -229,11 +251,14 @@ class _MarkdownReader(BlockFinder):
             scan=self.scan_marks,
             is_alone=lambda content: self.checker.is_alone(before, content, after),
         )
+
         slot = TextSlot(text, tags, original, writer.escape, writer.finish, heading=kind.heading)
         self.parts += [self.text[self.position : first], slot]
         self.position = last
 
-    def find_frame(self, kind: BlockKind, around: tuple[str, str], last: int, begins_line: bool) -> tuple[str, str]:
+    def find_frame(
+        self, kind: BlockKind, around: tuple[str, str], last: int, begins_line: bool
+    ) -> tuple[str, str]:
         """Return what a text stands between in its block, as short as it can be."""
         before, after = around
         if kind.frame:
@@ -243,9 +268,8 @@ class _MarkdownReader(BlockFinder):
             return f"{above}{'' if begins_line else '|'}{before}", f"{after}|b\n{below}"
         if kind.opening_marks:
             line = bisect_right(self.line_starts, last - 1, hi=len(self.line_ends)) - 1
-            return f"{kind.opening_marks} {before}", self.text[last : self.line_ends[line]] if not after.endswith(
-                "b"
-            ) else after
+            rest = self.text[last : self.line_ends[line]]
+            return f"{kind.opening_marks} {before}", after if after.endswith("b") else rest
         if kind.heading:
             return before, f"{after}\n{kind.underline * 3}\n"
         return before, after
@@ -253,7 +277,9 @@ class _MarkdownReader(BlockFinder):
     def begins_line(self, kind: BlockKind, before: str, first: int) -> bool:
         """Return whether a text that begins here could begin a block of another kind if it had its signs."""
         if not kind.is_cell:
-            return not kind.opening_marks and not kind.frame and (not before or before.endswith("\n"))
+            is_plain = not kind.opening_marks and not kind.frame
+            return is_plain and (not before or before.endswith("\n"))
+
         line = bisect_right(self.line_starts, first, hi=len(self.line_ends)) - 1
         return not self.text[self.line_starts[line] : first].strip(" \t>")
 
@@ -263,6 +289,7 @@ class _MarkdownReader(BlockFinder):
         if lines < 2:
             # A hard break of the translation cannot be new, so this prefix is never needed.
             return "", "\n"
+
         number = bisect_right(stretch.starts, start)
         begin = self.line_starts[line + 1]
         return self.text[begin : stretch.places[number]], self.text[self.line_ends[line] : begin]

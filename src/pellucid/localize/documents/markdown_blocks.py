@@ -27,17 +27,19 @@ DEEPEST = 50
 _FRONT_MATTER = re.compile(
     r"\A\ufeff?(?:(---|\+\+\+|;;;)(?:yaml|toml|json)?[ \t]*\r?\n(?:[^\n]*\n)*?\1[ \t]*(?:\r?\n|\Z)|(?=\{[ \t]*\r?\n))"
 )
-_INTERRUPTED = ("paragraph", "reference", "blockquote", "list")  # blocks that a block of a dialect ends
+# Blocks that a block of a dialect ends.
+_INTERRUPTED = ("paragraph", "reference", "blockquote", "list")
 _NEXT_TAG = re.compile(rf"[ \t]*+{JSX_TAG.pattern}")
-_PLAIN = frozenset(
-    "abcdfghjklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789\"'(,;"
-)  # no dialect has a block of these
+# Signs with which no dialect begins a block.
+_PLAIN = frozenset("abcdfghjklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789\"'(,;")
 _REST_OF_LINE = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 
 _FOOTNOTE = re.compile(r"\[\^[^\]\s\[]{1,200}\]:[ \t]*")
 _DEFINITION = re.compile(r"[:~][ \t]+(?=[^ \t])")
 _ABBREVIATION = re.compile(r"\*\[[^\]\n\\]++\]:[ \t]*+(?=[^ \t])")
-_ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?)[ \t]*+(?:[A-Za-z][\w-]*+[ \t]*+)++(?:\"(?P<title>.*)\")?[ \t]*+")
+_ADMONITION = re.compile(
+    r"(?:!!!|\?\?\?\+?)[ \t]*+(?:[A-Za-z][\w-]*+[ \t]*+)++(?:\"(?P<title>.*)\")?[ \t]*+"
+)
 _TAB = re.compile(r"===[!+]{0,2}[ \t]++\"(?P<title>.*)\"[ \t]*+")
 _CONTAINER = re.compile(r":{3,}[ \t]*+([A-Za-z][\w.@/-]*+)?+[ \t]*+")
 _LAST_ATTRIBUTES = re.compile(r"\{[^{}]*+\}\Z")
@@ -46,15 +48,20 @@ _SLASHES = re.compile(r"/{3,}[ \t]++[A-Za-z][\w-]*+(?:[ \t]*+\|[ \t]*+(?P<title>
 _CALLOUT = re.compile(r"\[![A-Za-z][\w-]*+(?:\\?\|[^\]\n]*+)?\][+-]?(?:[ \t]++(?P<title>.+))?")
 _FORMULA_OPENING = re.compile(r"(\$\$|\\\\?\[)")
 _FORMULA_LABEL = re.compile(r"\([\w:.-]+\)|\{[^{}\n]*\}|[.,;]")
-_MYST = re.compile(r"(?P<fence>`{3,}|:{3,}|~{3,})[ \t]*+\{(?P<name>[A-Za-z][\w:+.-]*+)\}[ \t]*+(?P<title>.*)")
+_MYST = re.compile(
+    r"(?P<fence>`{3,}|:{3,}|~{3,})[ \t]*+\{(?P<name>[A-Za-z][\w:+.-]*+)\}[ \t]*+(?P<title>.*)"
+)
 _MYST_OPTION = re.compile(r":[A-Za-z][\w-]*+:(?=\s|\Z)")
-# Directives of MyST whose content is text, and those whose argument is a title or the first words of that text.
+# Directives of MyST whose content is text, and those whose argument is a title or the first words
+# of that text.
 _TITLED = split_names("""
     note tip hint warning important caution attention danger error seealso admonition dropdown card tab-item topic
     sidebar grid-item-card rubric epigraph button-link table list-table csv-table versionadded versionchanged deprecated
     todo
     """)
-_CONTAINING = _TITLED | split_names("tab-set grid grid-item margin figure div aside compound container card-carousel")
+_CONTAINING = _TITLED | split_names(
+    "tab-set grid grid-item margin figure div aside compound container card-carousel"
+)
 _IMPORT = re.compile(
     r"(?:import\s+(?:[\w*{}\s,$.]{1,1000}?\sfrom\s+)?[\"'][^\"'\n]+[\"'];?"
     r"|export\s+(?:const|let|var|function|class|default|async)\b[^\n]*|export\s+[{*][^\n]*)[ \t]*(?=\n|\Z)"
@@ -74,6 +81,7 @@ def find_front_matter_end(text: str) -> int:
     match = _FRONT_MATTER.match(text)
     if match is None:
         return 0
+
     if match[1]:
         return match.end()
     try:
@@ -90,12 +98,14 @@ def make_parser(go_on: Callable[[], None], *, is_mdx: bool = False) -> "Markdown
         from markdown_it import MarkdownIt
         from markdown_it.rules_block import table
     except ImportError:
-        raise ValueError("Markdown needs the package markdown-it-py: pip install 'pellucid[documents]'") from None
+        install = "pip install 'pellucid[documents]'"
+        raise ValueError(f"Markdown needs the package markdown-it-py: {install}") from None
 
     parser = MarkdownIt("commonmark", {"maxNesting": DEEPEST + 20}).enable("table")
     parser.disable(["inline", "text_join"])
     if is_mdx:
         parser.disable("html_block")
+
     reader = _DialectReader(go_on, is_mdx)
     parser.block.ruler.before("table", "deep", _read_deep)
     parser.block.ruler.before("table", "dialect", reader.read_block, {"alt": list(_INTERRUPTED)})
@@ -110,7 +120,10 @@ def _join_interruptions(parser: "MarkdownIt", table: Callable, go_on: Callable[[
     """
     ruler = parser.block.ruler
     names = [name for name in ruler.get_active_rules() if name not in ("table", "deep")]
-    chains = {chain: [rule for rule in ruler.getRules(chain) if rule is not table] for chain in _INTERRUPTED}
+    chains = {}
+    for chain in _INTERRUPTED:
+        chains[chain] = [rule for rule in ruler.getRules(chain) if rule is not table]
+
     every = dict(zip(ruler.get_active_rules(), ruler.getRules(""), strict=True))
     for name in names:
         ruler.at(name, every[name], {"alt": []})
@@ -121,7 +134,11 @@ def _join_interruptions(parser: "MarkdownIt", table: Callable, go_on: Callable[[
 class _Interruption:
     """The rule of markdown-it for what may end a block; it begins none itself."""
 
-    def __init__(self, rules: "Sequence[Callable[[StateBlock, int, int, bool], bool]]", go_on: Callable[[], None]):
+    def __init__(
+        self,
+        rules: "Sequence[Callable[[StateBlock, int, int, bool], bool]]",
+        go_on: Callable[[], None],
+    ):
         self.rules = rules
         self.go_on = go_on
         self.asked = 0
@@ -133,6 +150,7 @@ class _Interruption:
         self.asked += 1
         if self.asked % 1000 == 0:
             self.go_on()
+
         position = state.bMarks[start_line] + state.tShift[start_line]
         if state.src[position : position + 1].isalpha():
             return False
@@ -174,20 +192,19 @@ class _Line:
         content = self.text[start:end].strip()
         if not content:
             return self.push("program")
+
         state.push(f"{name}_open", "", 1)
         token = state.push("inline", "", 0)
         token.map = [self.number, self.number + 1]
         token.content = content
         token.children = []
+
         # Where the text ends, counted from the end of its line: that is the same in the document.
         last = self.position + start + len(self.text[start:end].rstrip())
-        token.meta = {
-            "tail": state.eMarks[self.number] - last,
-            "frame": (
-                self.state.src[self.position : last - len(content)],
-                self.state.src[last : self.position + len(self.text)],
-            ),
-        }
+        before = state.src[self.position : last - len(content)]
+        after = state.src[last : self.position + len(self.text)]
+        token.meta = {"tail": state.eMarks[self.number] - last, "frame": (before, after)}
+
         state.push(f"{name}_close", "", -1)
         state.line = self.number + 1
         return True
@@ -222,10 +239,13 @@ class _DialectReader:
         """Read a block of a dialect; a rule of markdown-it."""
         position = state.bMarks[start_line] + state.tShift[start_line]
         end = state.eMarks[start_line]
+
         if position >= end or state.src[position] in _PLAIN or state.is_code_block(start_line):
             return False
         line = _Line(state, state.src[position:end].rstrip(), position, start_line, end_line)
-        for read in self.readers.get(line.text[:1], ()):  # no generator, for blocks may stand deep in one another
+
+        # No generator, for blocks may stand deep in one another.
+        for read in self.readers.get(line.text[:1], ()):
             if read(line, silent):
                 return True
         return is_program_line(line.text) and (silent or line.push("program"))
@@ -240,8 +260,10 @@ class _DialectReader:
     def read_definition(self, line: _Line, silent: bool) -> bool:
         """Read the definition of a term, whose other lines are indented as its first is, or by four columns."""
         match = _DEFINITION.match(line.text)
-        if match is None or (line.text[0] == "~" and (line.number == 0 or line.state.isEmpty(line.number - 1))):
+        is_first = line.number == 0 or line.state.isEmpty(line.number - 1)
+        if match is None or (line.text[0] == "~" and is_first):
             return False
+
         indent = 4 if "\t" in match[0] else min(4, match.end())
         return silent or self.read_inside(line, "definition", match.end(), indent)
 
@@ -251,13 +273,16 @@ class _DialectReader:
         saved = state.bMarks[number], state.tShift[number], state.sCount[number]
         saved_indent, saved_parent = state.blkIndent, state.parentType
         state.push(f"{name}_open", "", 1).map = [number, line.end]
+
         # The first line begins behind the sign; the others are indented.
         state.blkIndent += indent
         state.bMarks[number], state.tShift[number] = line.position + start, 0
         state.sCount[number] = state.blkIndent
         state.parentType = name
+
         state.md.block.tokenize(state, number, line.end)
         state.push(f"{name}_close", "", -1)
+
         state.bMarks[number], state.tShift[number], state.sCount[number] = saved
         state.blkIndent, state.parentType = saved_indent, saved_parent
         return True
@@ -279,6 +304,7 @@ class _DialectReader:
         match = _ADMONITION.fullmatch(line.text) or _TAB.fullmatch(line.text)
         if match is None:
             return False
+
         state = line.state
         indent = state.sCount[line.number] + 4
         number = end = line.number + 1
@@ -288,8 +314,10 @@ class _DialectReader:
                 end = number
                 if silent:
                     break
+
         if match["title"] is None and end == line.number + 1:
             return False
+
         if not silent:
             line.push_text("title", *match.span("title"))
             self.read_lines(line, "admonition", line.number + 1, end, indent)
@@ -300,16 +328,20 @@ class _DialectReader:
         text = line.text
         if leaf := _LEAF.fullmatch(text):
             return silent or line.push_text("title", *leaf.span("title"))
+
         match = _CONTAINER.match(text)
         if match is None or silent:
             return match is not None
+
         end = len(text.rstrip(": \t"))
         brace = text.rfind("{", match.end(), end)
         if brace >= 0 and _LAST_ATTRIBUTES.match(text, brace, end):
             end = brace
         title = text[match.end() : end].rstrip()
+
         if match[1] is None or "." in match[1] or text.startswith("{", match.end()):
             return line.push("program")
+
         is_label = title.startswith("[") and title.endswith("]")
         start = match.end() + is_label
         return line.push_text("title", start, match.end() + len(title) - is_label)
@@ -326,25 +358,34 @@ class _DialectReader:
 
     def read_abbreviation(self, line: _Line, silent: bool) -> bool:
         match = _ABBREVIATION.match(line.text)
-        return match is not None and (silent or line.push_text("abbreviation", match.end(), len(line.text)))
+        if match is None or silent:
+            return match is not None
+        return line.push_text("abbreviation", match.end(), len(line.text))
 
     def read_directive(self, line: _Line, silent: bool) -> bool:
         """Read a directive of MyST with text inside: its options, then its text up to the closing fence."""
         match = _MYST.fullmatch(line.text)
         if match is None or match["name"] not in _CONTAINING:
             return False
+
         fence = match["fence"]
         closing = _find_line(line, rf"{fence[0]}{{{len(fence)},}}[ \t]*")
         if closing is None or silent:
             return closing is not None
+
         if match["name"] in _TITLED:
             line.push_text("title", *match.span("title"))
         else:
             line.push("program")
+
         state = line.state
         start = line.number + 1
-        while start < closing and _MYST_OPTION.match(state.src, state.bMarks[start] + state.tShift[start]):
+        while start < closing:
+            begin = state.bMarks[start] + state.tShift[start]
+            if not _MYST_OPTION.match(state.src, begin):
+                break
             start += 1
+
         self.read_lines(line, "directive", start, closing, state.blkIndent)
         state.line = closing + 1
         return True
@@ -356,6 +397,7 @@ class _DialectReader:
         opening = find_code_closing(line.text)
         if opening is None:
             return False
+
         end = _find_place(line.state, opening[1], line.position + opening[0])
         name = "hidden" if "comment" in line.text[: opening[0]] else "kept_code"
         return end is not None and _push_up_to(line, name, end, silent)
@@ -365,16 +407,20 @@ class _DialectReader:
         match = _FORMULA_OPENING.match(line.text)
         if match is None:
             return False
+
         ending = match[1].replace("[", "]")
         content = line.text[match.end() :].strip()
         if ending in content:
             formula, _, rest = content.rpartition(ending)
-            is_alone = ending not in formula and (not rest.strip() or _FORMULA_LABEL.fullmatch(rest.strip()))
+            has_label = not rest.strip() or _FORMULA_LABEL.fullmatch(rest.strip()) is not None
+            is_alone = ending not in formula and has_label
             if not is_alone or not (match[1] == "$$" or is_formula(formula)):
                 return False
             return silent or line.push("kept_code")
+
         if content and match[1] != "$$":
             return False
+
         # A formula that begins in the first line has no empty line in it.
         last_line = rf"[^\n]*{re.escape(ending)}[ \t]*(?:{_FORMULA_LABEL.pattern})?[ \t]*"
         last = _find_line(line, rf"(?:{last_line})?" if content else last_line)
@@ -400,6 +446,7 @@ class _DialectReader:
 
     def read_component(self, line: _Line, silent: bool) -> bool:
         """Read lines with nothing but tags of components."""
+
         source = line.state.src
         match = JSX_TAG.match(source, line.position)
         if match is None or not (self.is_mdx or is_jsx_tag(match[0], match[2])):
@@ -414,13 +461,17 @@ class _DialectReader:
         state = line.state
         if silent or state.level or _MODULE_CODE.match(line.text) is None:
             return False
+
         match = _IMPORT.match(state.src, line.position)
-        if not self.is_mdx and (match is None or (state.tokens and state.tokens[-1].type != "module_code")):
+        is_behind_other = bool(state.tokens) and state.tokens[-1].type != "module_code"
+        if not self.is_mdx and (match is None or is_behind_other):
             return False
+
         end = match.end() if match else line.position + len(line.text)
         brace = state.src.find("{", line.position, state.eMarks[line.number])
         if brace >= 0 and (braced := BRACED.match(state.src, brace)):
             end = max(end, braced.end())
+
         last = _find_next_line(state, end)
         while self.is_mdx and last < line.end and not state.isEmpty(last):
             last += 1
@@ -445,6 +496,7 @@ def _find_place(state: "StateBlock", pattern: str, position: int) -> int | None:
     """Return where the next match of a pattern ends; what was found for one line is remembered for the next."""
     found = state.env.setdefault("places", {})
     since, start, end = found.get(pattern, (position + 1, 0, 0))
+
     if position < since or 0 <= start < position:
         match = re.compile(pattern).search(state.src, position)
         start, end = match.span() if match else (-1, -1)
@@ -458,5 +510,6 @@ def _find_line(line: _Line, pattern: str) -> int | None:
     end = _find_place(state, rf"\n[ \t>]*+{pattern}(?=\n|\Z)", state.eMarks[line.number])
     if end is None:
         return None
+
     found = bisect_right(state.eMarks, end - 1, hi=state.lineMax)
     return found if line.number < found < line.end else None

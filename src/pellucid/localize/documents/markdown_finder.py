@@ -20,7 +20,8 @@ _DEFINITION = re.compile(r":[ \t]+")  # the definition of a term, on a line of i
 _TASK = re.compile(r"\[[ xX]\][ \t]+")
 _HEADING_ATTRIBUTES = re.compile(r"(?<![ \t])[ \t]*+\{[#.:-][^{}\n]*+\}[ \t]*+\Z")
 _CLOSING_SIGNS = re.compile(r"(?<![ \t])[ \t]++#++\Z")
-_PLAIN_LINE = re.compile(r"(?!import|export)[^\W\d_]")  # a line that cannot begin a block of another kind
+# A line that cannot begin a block of another kind.
+_PLAIN_LINE = re.compile(r"(?!import|export)[^\W\d_]")
 # What every line break has that separates texts.
 _BREAK = re.compile(r"  \n|\\\n|<br", re.IGNORECASE)
 
@@ -63,11 +64,18 @@ class BlockKind:
 class BlockFinder:
     """The blocks of a text of Markdown, and where the texts in them stand."""
 
-    def __init__(self, text: str, begin: int, parser: "MarkdownIt", scan: Callable[[str], Sequence[MarkdownMark]]):
+    def __init__(
+        self,
+        text: str,
+        begin: int,
+        parser: "MarkdownIt",
+        scan: Callable[[str], Sequence[MarkdownMark]],
+    ):
         self.text = text
         self.begin = begin
         self.parser = parser
         self.scan = scan
+
         self.line_starts = [begin]
         self.line_ends: list[int] = []
         for end in _LINE_END.finditer(text, begin):
@@ -90,13 +98,17 @@ class BlockFinder:
             stretch = self.find_line_part(token)
         else:
             stretch = self.find_stretch(token)
+
         if stretch is None:
             return None
+
         if opening.type == "heading_open":
             is_underlined = not opening.markup.startswith("#")
             signs = ("", opening.markup[:1]) if is_underlined else (opening.markup, "")
             return stretch, BlockKind(int(opening.tag[1]), *signs)
-        return stretch, BlockKind(is_cell=is_cell, is_header=opening.type == "th_open", frame=token.meta.get("frame"))
+
+        frame = token.meta.get("frame")
+        return stretch, BlockKind(is_cell=is_cell, is_header=opening.type == "th_open", frame=frame)
 
     def find_line_part(self, token: "Token") -> Stretch | None:
         """Return a text that is a part of a line of markup."""
@@ -120,6 +132,7 @@ class BlockFinder:
             starts.append(length)
             places.append(place)
             length += len(line) + 1
+
         return Stretch("\n".join(lines), starts, places)
 
     def find_cell(self, token: "Token") -> Stretch | None:
@@ -131,6 +144,7 @@ class BlockFinder:
         start = self.column[1] if self.column[0] == line else self.line_starts[line]
         raw = token.content.replace("|", "\\|")
         place = self.text.find(raw, start, self.line_ends[line]) if raw else -1
+
         if place < 0:
             return None
         self.column = (line, place + len(raw))
@@ -150,6 +164,7 @@ class BlockFinder:
         if kind.is_cell or kind.frame:
             yield 0, len(text)
             return
+
         start: int | None = None
         for number, begin in enumerate(stretch.starts):
             end = stretch.starts[number + 1] - 1 if number + 1 < len(stretch.starts) else len(text)
@@ -166,8 +181,10 @@ class BlockFinder:
             elif start is None:
                 task = _TASK.match(line) if number == 0 else None
                 start = begin + (task.end() if task else 0)
+
         if start is None:
             return
+
         attributes = _HEADING_ATTRIBUTES.search(text, start) if kind.heading else None
         end = attributes.start() if attributes else len(text)
         if attributes and kind.opening_marks and (signs := _CLOSING_SIGNS.search(text, start, end)):
@@ -180,10 +197,13 @@ class BlockFinder:
         marks: Sequence[MarkdownMark] = ()
         if _BREAK.search(raw):
             marks = self.scan(hide_bars(raw) if is_cell else raw)
+
         for mark in marks:
             if mark.name in ("em", "strong", "del", "link"):
                 depth += 1 if mark.kind == "opening" else -1
-            elif depth == 0 and (mark.name == "html br" or (mark.name == "break" and mark.kind == "single")):
+                continue
+            is_hard_break = mark.name == "break" and mark.kind == "single"
+            if depth == 0 and (is_hard_break or mark.name == "html br"):
                 yield begin, mark.start
                 begin = mark.end
         yield begin, len(raw)
@@ -193,21 +213,26 @@ class WritingChecker:
     """Reads what was written, to see whether a translation is the text that stands in its place."""
 
     def __init__(self, is_mdx: bool, scan: Callable[[str], Sequence[MarkdownMark]]):
-        self.parser = make_parser(never_stop, is_mdx=is_mdx)  # translations are written after the reading has ended
+        # Translations are written after the reading has ended.
+        self.parser = make_parser(never_stop, is_mdx=is_mdx)
         self.scan = scan
         self.shapes: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
 
     def is_alone(self, before: str, content: str, after: str) -> bool:
         """Return whether a translation is one text between these, as one word would be."""
-        if not before and not after and all(_PLAIN_LINE.match(line) for line in content.split("\n")):
+        if not before and not after and all(map(_PLAIN_LINE.match, content.split("\n"))):
             return True
+
         key = before, after
         if key not in self.shapes:
             self.shapes[key] = self.list_texts(f"{before}a{after}")
         shift = len(content) - 1
+
         expected: list[tuple[str, int, int]] = []
         for name, start, end in self.shapes[key]:
-            expected.append((name, start + shift * (start > len(before)), end + shift * (end > len(before))))
+            start += shift * (start > len(before))
+            end += shift * (end > len(before))
+            expected.append((name, start, end))
         return self.list_texts(f"{before}{content}{after}") == expected
 
     def list_texts(self, text: str) -> list[tuple[str, int, int]]:

@@ -7,7 +7,12 @@ from dataclasses import replace
 from functools import partial
 from html import escape, unescape
 
-from pellucid.localize.documents.html_attributes import find_kept, names_other_language, read_language_code, split_tag
+from pellucid.localize.documents.html_attributes import (
+    find_kept,
+    names_other_language,
+    read_language_code,
+    split_tag,
+)
 from pellucid.localize.documents.html_frames import keep_frame
 from pellucid.localize.documents.html_tokens import read_attributes
 from pellucid.localize.documents.markdown_marks import MarkdownMark
@@ -15,10 +20,13 @@ from pellucid.localize.documents.markdown_programs import count_other_texts, fin
 from pellucid.localize.documents.markdown_writing import protect_tag
 from pellucid.localize.documents.slots import LETTER, Inline, Part, Parts, TextSlot
 
-_CODE_ELEMENTS = frozenset(["code", "kbd", "samp", "var", "pre", "script", "style", "svg", "math", "textarea"])
+_CODE_ELEMENTS = frozenset(
+    ["code", "kbd", "samp", "var", "pre", "script", "style", "svg", "math", "textarea"]
+)
 _VOID_ELEMENTS = frozenset(["br", "hr", "img", "input", "wbr", "source"])
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
-_ENDS = {"<": "&lt;", "`": "&#96;", "&": "&amp;"}  # signs that a backslash does not keep from their meaning everywhere
+# Signs that a backslash does not keep from their meaning everywhere.
+_ENDS = {"<": "&lt;", "`": "&#96;", "&": "&amp;"}
 _NO_SIGNS = str.maketrans({"{": "(", "}": ")", "\\": "/", "\n": " "})
 _OTHER_QUOTES = {'"': "”", "'": "’"}
 
@@ -45,7 +53,7 @@ class MarkdownText:
         self.is_cell = is_cell
         self.has_inner = False  # whether there are texts inside the marks
         self.kept: Counter[str] = Counter()
-        self.references: dict[int, MarkdownMark] = {mark.key: mark for mark in marks if mark.kind == "opening"}
+        self.references = {mark.key: mark for mark in marks if mark.kind == "opening"}
 
     def list_items(self) -> tuple[list[str | Inline], list[Part]]:
         """Return the items of the slot, and the parts of the document that they stand for."""
@@ -53,32 +61,42 @@ class MarkdownText:
         original: list[Part] = []
         position = 0
         skipped_until = 0
+
         for number, mark in enumerate(self.marks):
             if mark.start < skipped_until:
                 continue
             if mark.start > position:
                 items.append(self.text[position : mark.start].replace("\ufdd0", ""))
                 original.append(self.cut(position, mark.start))
+
             position = mark.end
             if mark.kind in ("character", "space"):
                 items.append(mark.character)
                 original.append(self.cut(mark.start, mark.end))
                 continue
+
             end = self.find_kept_end(number)
             if end:
                 position = skipped_until = end
-                parts: list[Part] = [self.cut(mark.start, end)]
-                inline = Inline("single", mark.name, [protect_tag(self.cut(mark.start, end), "code")])
+                kept = self.cut(mark.start, end)
+                parts: list[Part] = [kept]
+                inline = Inline("single", mark.name, [protect_tag(kept, "code")])
             else:
                 parts = self.list_parts(mark)
                 inline = self.make_inline(mark, parts)
+
             previous = items[-1] if items else None
-            if mark.name == "attributes" and isinstance(previous, Inline) and previous.kind != "opening":
+            if (
+                mark.name == "attributes"
+                and isinstance(previous, Inline)
+                and previous.kind != "opening"
+            ):
                 # Attributes belong to what stands before them.
                 items[-1] = replace(previous, parts=[*previous.parts, *inline.parts])
             else:
                 items.append(inline)
             original += parts
+
         items.append(self.text[position:].replace("\ufdd0", ""))
         original.append(self.cut(position, len(self.text)))
         return items, [part for part in original if part != ""]
@@ -88,6 +106,7 @@ class MarkdownText:
         mark = self.marks[number]
         if mark.kind != "opening" or not mark.name.startswith("html "):
             return 0
+
         name = mark.name.removeprefix("html ")
         is_protected = False
         tag = self.raw[mark.start : mark.end]
@@ -96,10 +115,12 @@ class MarkdownText:
                 return 0
             attributes = read_attributes(tag, name)
             code = read_language_code(attributes)
-            is_foreign = code is not None and self.source is not None and names_other_language(code, self.source)
-            is_protected = find_kept(attributes) == "protected" or is_foreign
+            is_protected = find_kept(attributes) == "protected"
+            if code is not None and self.source is not None:
+                is_protected = is_protected or names_other_language(code, self.source)
             if not is_protected:
                 return 0
+
         depth = 0
         for other in self.marks[number : number + 200]:
             if other.name == mark.name:
@@ -129,12 +150,13 @@ class MarkdownText:
             quotes = "" if is_label else self.raw[start - 1] + self.raw[end]
             finish = partial(_write_inner, quotes=quotes, is_cell=self.is_cell)
             original = self.cut(start, end)
-            if (is_label and mark.name == "image" and self.raw[end + 1 : end + 2] not in ("(", "[")) or (
-                is_label and self.raw[end + 1 : end + 3] == "[]"
-            ):
+            following = self.raw[end + 1 : end + 3]
+            is_name = mark.name == "image" and following[:1] not in ("(", "[")
+            if is_label and (is_name or following == "[]"):
                 # The text of an image that is defined elsewhere is its name, which stays.
                 finish = partial(_write_named, name=self.raw[start:end], write=finish)
                 original, end = self.cut(start, mark.end), mark.end
+
             slot = TextSlot(text, original=[original], finish=finish)
             parts += [self.cut(position, start), slot]
             position = end
@@ -168,6 +190,7 @@ class MarkdownText:
         name = mark.name.removeprefix("html ")
         written_name = tag[1 : 1 + len(name)]
         parts: Parts
+
         if mark.name == "template":
             self.kept["other"] += count_other_texts(tag)
             parts = split_values(tag)
@@ -176,7 +199,9 @@ class MarkdownText:
         elif is_jsx_tag(tag, written_name):
             parts = split_values(tag)
         else:
-            parts = split_tag(tag, name, read_attributes(tag, name), self.source, partial(keep_frame, kept=self.kept))
+            keep = partial(keep_frame, kept=self.kept)
+            parts = split_tag(tag, name, read_attributes(tag, name), self.source, keep)
+
         listed: list[Part] = []
         for part in parts:
             if isinstance(part, TextSlot):
@@ -190,23 +215,27 @@ class MarkdownText:
         """Return a mark as an item of a slot."""
         kind, key = mark.kind, (mark.name, mark.key)
         assert kind in ("opening", "closing", "single")
+
         if mark.name.startswith("html "):
             key = (mark.name, 0)
             if mark.name.removeprefix("html ") in _VOID_ELEMENTS:
                 kind = "single"
+
         if mark.name == "link" and kind == "closing":
             opening = self.references[mark.key]
             written = self.raw[mark.start : mark.end]
             # The name of a link that is defined elsewhere stays when its text is translated.
             if written in ("]", "][]"):
                 parts = [f"][{self.raw[opening.end : mark.start]}]"]
+
         last = len(parts) - 1
         sign = {"opening": "+", "closing": "-", "single": "="}[kind]
         name = mark.name.partition(" ")[0]
         wrapped: list[Part] = []
         for i, part in enumerate(parts):
-            is_markup = isinstance(part, str)
-            wrapped.append(protect_tag(part, name, sign, is_first=i == 0, is_last=i == last) if is_markup else part)
+            if isinstance(part, str):
+                part = protect_tag(part, name, sign, is_first=i == 0, is_last=i == last)
+            wrapped.append(part)
         return Inline(kind, key, wrapped)
 
 
@@ -255,7 +284,10 @@ def _write_inner(text: str, quotes: str, is_cell: bool) -> str:
     A \\[b\\] "c" & &lt;d> ”A” [b]
     """
     signs = r"[<`]|&(?=[#\w])" if quotes else r"[\[\]<`*_!~${^]|%(?=%)|&(?=[#\w])"
-    text = "".join(_OTHER_QUOTES.get(sign, sign) if sign in quotes else sign for sign in " ".join(text.split()))
+    text = " ".join(text.split())
+    for quote in set(quotes) & _OTHER_QUOTES.keys():
+        text = text.replace(quote, _OTHER_QUOTES[quote])
+
     text = text.replace("\\", "\\\\")
     if quotes == "()":
         text = re.sub(r"[()]", r"\\\g<0>", text)

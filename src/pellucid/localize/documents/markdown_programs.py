@@ -15,7 +15,8 @@ ATTRIBUTE_LIST = re.compile(
 )
 """A list of attributes, as kramdown, Pandoc and Python-Markdown write them behind a text or below a block."""
 
-_TAG_OF_LINES = r"\{%(?:[^%]|%(?!\}))*+%\}|\{\{[<%](?:[^}]|\}(?!\}))*+\}\}"  # it may stand on several lines
+# It may stand on several lines.
+_TAG_OF_LINES = r"\{%(?:[^%]|%(?!\}))*+%\}|\{\{[<%](?:[^}]|\}(?!\}))*+\}\}"
 _EXPRESSION = r"\{\{(?:[^{}\n]|\}(?!\})|\{(?!\{))*+\}\}|\{#[ \t](?:[^#\n]|#(?!\}))*+#\}"
 TEMPLATE_TAG = re.compile(rf"{_TAG_OF_LINES}|{_EXPRESSION}")
 """A tag of Liquid, Jinja, Handlebars or Hugo."""
@@ -65,7 +66,9 @@ _LATEX_TEXT = re.compile(r"\{[^{}\n]*[^\W\d_]{2}[^{}\n]* [^{}\n]*[^\W\d_]{2}[^{}
 
 # Values of attributes that people read or hear.
 _READABLE_NAMES = "title|caption|alt|label|summary|description|subtitle|heading|placeholder|tooltip|aria-label|header"
-_VALUE = re.compile(rf"""(?<![\w-])(?:{_READABLE_NAMES})[ \t]*+=[ \t]*+("(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')""")
+_VALUE = re.compile(
+    rf"""(?<![\w-])(?:{_READABLE_NAMES})[ \t]*+=[ \t]*+("(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')"""
+)
 _WORDS = re.compile(r"""(?<=[ \t])"[^"\n{}/]*[^\W\d_]{2} [^"\n{}/]*"(?=[ \t>%])""")
 
 # Mathematics between dollars or in brackets is told from prices and asides by what stands in it.

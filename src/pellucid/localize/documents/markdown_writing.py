@@ -7,23 +7,26 @@ from itertools import product
 
 from pellucid.localize.documents.markdown_marks import MarkdownMark
 
-# Characters that no text has (Unicode keeps them for programs): they stand around a tag until it is written, so that
-# its signs are told apart from signs of the text.
+# Characters that no text has (Unicode keeps them for programs): they stand around a tag until it is
+# written, so that its signs are told apart from signs of the text.
 _BEGIN, _NAME_END, _END, _BAR = "\ufdd1", "\ufdd3", "\ufdd2", "\ufdd0"
 _TAG = re.compile(f"{_BEGIN}([^{_NAME_END}]*){_NAME_END}([^{_END}]*){_END}")
 _PRIVATE = re.compile("[\ufdd0-\ufdef]")
 _WHITE_SPACE = re.compile(r"\s+")
 
-_ALWAYS = frozenset("$~=:{}@^\"'<&|")  # signs with a meaning beyond CommonMark, where the author wrote them as text
+# Signs with a meaning beyond CommonMark, where the author wrote them as text.
+_ALWAYS = frozenset("$~=:{}@^\"'<&|")
 _HARD = re.compile(r"[\\*_\[\]<>`~$&!^]|\{(?![{%#])|%(?=%)")
 _TEMPLATE_BRACE = re.compile(r"\{(?=[{%#])")  # programs that fill in templates know no backslashes
 _BACKSLASH = re.compile(r"\\(?=[!-/:-@\[-`{-~])|\\\Z")
 _SIGN = re.compile(r"[!-/:-@\[-`{-~]")
-_FIRST_SIGN = re.compile(r"[!-/:-@\[\]-`{-~]")  # any but a backslash, which escapes what follows it already
+# Any but a backslash, which escapes what follows it already.
+_FIRST_SIGN = re.compile(r"[!-/:-@\[\]-`{-~]")
 _LAST_SIGNS = re.compile(r"(?<!\\)(?:#+|[!-/:-@\[\]-`{-~])\Z")
 _BACKSLASHED = re.compile(r"(?<!\\)(?:\\\\)*\\[!-/:-@\[-`{-~]\Z")
 _HTML_NAMES = {"em": "em", "strong": "strong", "del": "del"}
-# What a line must not begin with: a heading, an item, a quotation, a line across, a table, code, HTML, a definition.
+# What a line must not begin with: a heading, an item, a quotation, a line across, a table, code,
+# HTML, a definition.
 _LINE_START = re.compile(
     r"(?P<whole>#{1,6}|[-+*]|:)\Z|(?P<first>[>|]|[=\-*_+]+\Z|:-|~~~|```|:::|<[A-Za-z/!?]|\$\$)|\d{1,9}(?P<number>[.)])\Z"
 )
@@ -34,13 +37,18 @@ class _Atom:
     """A piece of a text that is written together: words, a space where a line may end, or a tag."""
 
     text: str
-    name: str = ""  # of a tag, with "+" for one that opens, "-" for one that closes, and "=" for one that stands alone
+    # Of a tag, with "+" for one that opens, "-" for one that
+    # closes, and "=" for one that stands alone.
+    name: str = ""
     is_space: bool = False
 
 
-def protect_tag(text: str, name: str, sign: str = "=", *, is_first: bool = True, is_last: bool = True) -> str:
+def protect_tag(
+    text: str, name: str, sign: str = "=", *, is_first: bool = True, is_last: bool = True
+) -> str:
     """Return the text of a tag with what tells it apart from the text of a translation."""
-    return f"{f'{_BEGIN}{sign}{name}{_NAME_END}' if is_first else ''}{text}{_END if is_last else ''}"
+    before = f"{_BEGIN}{sign}{name}{_NAME_END}" if is_first else ""
+    return f"{before}{text}{_END if is_last else ''}"
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,8 @@ class MarkdownWriter:
     escaped: Collection[str]  # signs that stand behind a backslash in the source
     is_cell: bool
     begins_line: bool  # whether its first word could be read as the sign of a block
-    is_part: bool  # whether other texts stand in the same block, whose signs could fit this text's signs
+    # Whether other texts stand in the same block, whose signs could fit this text's signs.
+    is_part: bool
     scan: Callable[[str], Sequence[MarkdownMark]]
     is_alone: Callable[[str], bool]  # whether it is read as one text in its block
 
@@ -69,6 +78,7 @@ class MarkdownWriter:
 
     def _choose(self, atoms: Sequence[_Atom]) -> str:
         """Return the plainest way to write a translation that is read as it is meant."""
+
         content = ""
         ways = (
             lambda: atoms,
@@ -117,6 +127,7 @@ class MarkdownWriter:
     def _escape_little(self, text: str) -> str:
         if self.is_part:
             return self._escape_much(text)
+
         text = _BACKSLASH.sub(r"\\\\", text)
         always = _ALWAYS.intersection(self.escaped)
         return "".join(f"\\{sign}" if sign in always else sign for sign in text) if always else text
@@ -138,23 +149,27 @@ class MarkdownWriter:
                 chunks.append([])
             else:
                 chunks[-1].append(atom)
+
         out: list[str] = []
         spans: set[tuple[int, int]] = set()
         length = column = 0
         last = next((atom for atom in reversed(atoms) if not atom.is_space), None)
-        for number, chunk in enumerate(chunk for chunk in chunks if chunk):
-            pieces = [atom.text if atom.name else escape(atom.text) for atom in chunk]
-            if self.is_cell:
-                pieces = [
-                    piece if atom.name else _escape_bars(piece) for atom, piece in zip(chunk, pieces, strict=True)
-                ]
+        for number, chunk in enumerate(filter(None, chunks)):
+            pieces = []
+            for atom in chunk:
+                piece = atom.text if atom.name else escape(atom.text)
+                pieces.append(_escape_bars(piece) if self.is_cell and not atom.name else piece)
+
             size = sum(map(len, pieces))
+            is_too_long = width > 0 and column > 0 and column + 1 + size > width
             # A tag of HTML at the beginning of a line could begin a block.
-            wraps = width > 0 and column > 0 and column + 1 + size > width and not chunk[0].name.endswith("html")
+            wraps = is_too_long and not chunk[0].name.endswith("html")
+
             if number > 0 and column > 0:
                 out.append("\n" if wraps else " ")
                 length += 1
                 column = 0 if wraps else column + 1
+
             for index, (atom, piece) in enumerate(zip(chunk, pieces, strict=True)):
                 if column == 0 and not atom.name and self.begins_line:
                     piece = _escape_line_start(piece, is_alone=index == len(chunk) - 1)
@@ -166,7 +181,9 @@ class MarkdownWriter:
                 if atom.name:
                     spans.add((length, length + len(piece)))
                 length += len(piece)
-                column = len(piece) - piece.rfind("\n") - 1 if "\n" in piece else column + len(piece)
+                column += len(piece)
+                if "\n" in piece:
+                    column = len(piece) - piece.rfind("\n") - 1
         return "".join(out), spans
 
     # Reading again
@@ -174,6 +191,7 @@ class MarkdownWriter:
     def _find_misread(self, atoms: Sequence[_Atom]) -> list[int]:
         """Return the tags of emphasis that would be read as text where they stand now."""
         content, _ = self._join(atoms, self._escape_much, 0, _keep_edge)
+
         read = {(mark.start, mark.end) for mark in self._scan(content)}
         misread: list[int] = []
         position = 0
@@ -193,14 +211,18 @@ class MarkdownWriter:
     def _scan(self, content: str) -> Sequence[MarkdownMark]:
         return self.scan(content.replace("\\|", f"{_BAR}|") if self.is_cell else content)
 
-    def _is_read_as_meant(self, content: str, spans: set[tuple[int, int]], atoms: Sequence[_Atom]) -> bool:
+    def _is_read_as_meant(
+        self, content: str, spans: set[tuple[int, int]], atoms: Sequence[_Atom]
+    ) -> bool:
         """Return whether a translation has the marks and the text that it should have, and is one block."""
         meant = "".join(atom.text if not atom.name else "" for atom in atoms)
         read: list[str] = []
         position = 0
         found: set[tuple[int, int]] = set()
         tags = sorted(spans)
-        number = 0  # of the next tag; what stands inside a tag, as a key in an element <kbd>, is no text
+
+        # Of the next tag; what stands inside a tag, as a key in an element <kbd>, is no text.
+        number = 0
         for mark in self._scan(content):
             if mark.kind not in ("character", "space"):
                 found.add((mark.start, mark.end))
@@ -208,15 +230,17 @@ class MarkdownWriter:
                 continue
             while number < len(tags) and tags[number][1] <= mark.start:
                 number += 1
-            start, end = (
-                tags[number] if number < len(tags) and tags[number][0] <= mark.start else (mark.start, mark.end)
-            )
+            start, end = mark.start, mark.end
+            if number < len(tags) and tags[number][0] <= start:
+                start, end = tags[number]
             read += [content[position:start], mark.character]
             position = end
+
         read.append(content[position:])
         text = "".join(read)
         if self.is_cell:
             text = text.replace("\\|", "|")
+
         if _squeeze(text) != _squeeze(meant) or not self._fit(found, spans, content):
             return False
         return not (self.is_cell and "\n" in content) and self.is_alone(content)
@@ -225,10 +249,14 @@ class MarkdownWriter:
         # A tag may hold several marks, as an element with code does.
         rest = found - spans
         if not spans <= found and any(
-            not any(start <= first and last <= end for first, last in found) for start, end in spans - found
+            not any(start <= first and last <= end for first, last in found)
+            for start, end in spans - found
         ):
             return False
-        return all(any(start <= first and last <= end for start, end in spans) for first, last in rest)
+
+        return all(
+            any(start <= first and last <= end for start, end in spans) for first, last in rest
+        )
 
 
 def _escape_bars(text: str) -> str:
@@ -258,6 +286,7 @@ def _escape_edge(piece: str, is_first: bool) -> str:
     """
     if piece.startswith("&#") and is_first:
         return piece  # it is spelled already
+
     match = _FIRST_SIGN.match(piece) if is_first else _LAST_SIGNS.search(piece)
     return f"{piece[: match.start()]}\\{piece[match.start() :]}" if match else piece
 
@@ -273,6 +302,7 @@ def _spell_edge(piece: str, is_first: bool) -> str:
             return piece
         sign = 1 if piece.startswith("\\") and piece[1:] else 0
         return f"&#{ord(piece[sign])};{piece[sign + 1 :]}"
+
     if piece.endswith(";"):  # it may end a character that is spelled already
         return piece
     start = -2 if _BACKSLASHED.search(piece) else -1
@@ -288,6 +318,7 @@ def _escape_line_start(piece: str, is_alone: bool) -> str:
     match = _LINE_START.match(piece)
     if match is None or (match["first"] is None and not is_alone):
         return piece
+
     if match["number"]:
         return f"{piece[:-1]}\\{match['number']}"
     return f"\\{piece}"
@@ -296,7 +327,8 @@ def _escape_line_start(piece: str, is_alone: bool) -> str:
 def _write_as_html(atoms: Sequence[_Atom], numbers: Collection[int]) -> list[_Atom]:
     """Return a translation with some tags of emphasis written as HTML, or removed where they have no text inside.
 
-    CommonMark reads ** as emphasis only beside certain characters, as the sides of a word have them.
+    CommonMark reads ** as emphasis only beside certain
+    characters, as the sides of a word have them.
     """
     partners: dict[int, int] = {}
     waiting: dict[str, list[int]] = {}
@@ -309,6 +341,7 @@ def _write_as_html(atoms: Sequence[_Atom], numbers: Collection[int]) -> list[_At
         elif waiting.get(name):
             opening = waiting[name].pop()
             partners[opening], partners[number] = number, opening
+
     chosen = {*numbers, *(partners[number] for number in numbers if number in partners)}
     out: list[_Atom] = []
     for number, atom in enumerate(atoms):
@@ -317,7 +350,8 @@ def _write_as_html(atoms: Sequence[_Atom], numbers: Collection[int]) -> list[_At
             out.append(atom)
         elif number in partners:
             first, last = sorted((number, partners[number]))
-            if any(atoms[between].text.strip() for between in range(first + 1, last) if not atoms[between].is_space):
+            between = [other.text for other in atoms[first + 1 : last] if not other.is_space]
+            if any(map(str.strip, between)):
                 tag = f"<{'/' if atom.name[0] == '-' else ''}{_HTML_NAMES[name]}>"
                 out.append(replace(atom, text=tag))
     return out

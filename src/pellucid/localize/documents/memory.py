@@ -6,9 +6,21 @@ from pellucid.data.encodings import encode_text
 from pellucid.data.formats.units import find_language, matches_language
 from pellucid.localize.documents.document import Document
 from pellucid.localize.documents.reading import DocumentReading, LanguagePair
-from pellucid.localize.documents.segments import Edit, SegmentReader, open_element, place_target, replace_stretches
+from pellucid.localize.documents.segments import (
+    Edit,
+    SegmentReader,
+    open_element,
+    place_target,
+    replace_stretches,
+)
 from pellucid.localize.documents.slots import Part, Parts, join_markup
-from pellucid.localize.documents.xml_tree import XmlElement, XmlText, decode_xml, parse_xml, with_attribute
+from pellucid.localize.documents.xml_tree import (
+    XmlElement,
+    XmlText,
+    decode_xml,
+    parse_xml,
+    with_attribute,
+)
 
 
 def read_memory(name: str, content: bytes, reading: DocumentReading) -> Document:
@@ -25,7 +37,11 @@ def split_tmx(name: str, text: str, reading: DocumentReading) -> Parts:
     """
     languages = reading.languages
     if languages is None:
-        raise ValueError(f"{name}: a translation memory has several languages; name two of them, such as en and es")
+        raise ValueError(
+            f"{name}: a translation memory has several languages; name two of them, such as en and "
+            "es"
+        )
+
     xml = parse_xml(name, text, reading)
     if xml.root.name != "tmx":
         raise ValueError(f"{name} begins with <{xml.root.name}>, expected <tmx>")
@@ -45,19 +61,22 @@ def _fill_tmx_unit(reader: SegmentReader, unit: XmlElement, languages: LanguageP
     """Return a unit of a translation memory, with a text in the target language."""
     xml = reader.xml
     variants = [child for child in unit.children if child.name == "tuv"]
-    tags = [xml.attribute(variant, "xml:lang") or xml.attribute(variant, "lang") or "" for variant in variants]
+    tags = []
+    for variant in variants:
+        tags.append(xml.attribute(variant, "xml:lang") or xml.attribute(variant, "lang") or "")
     target = find_language(languages[1], tags)
     # "en" to "en-GB": the variant of the target is not one of the source, too.
     source = find_language(languages[0], [tag if i != target else "" for i, tag in enumerate(tags)])
     segment = None if source is None else xml.child(variants[source], "seg")
+
     if source is None or segment is None or not reader.has_words(segment):
         return [xml.raw(unit)]
-    if any(
-        matches_language(languages[1], tag) and i != source and _has_text(reader, variant)
-        for i, (tag, variant) in enumerate(zip(tags, variants, strict=True))
-    ):
-        reader.reading.kept["translated"] += 1
-        return [xml.raw(unit)]
+
+    for i, variant in enumerate(variants):
+        is_target = i != source and matches_language(languages[1], tags[i])
+        if is_target and _has_text(reader, variant):
+            reader.reading.kept["translated"] += 1
+            return [xml.raw(unit)]
 
     text = reader.describe(segment, xml.attribute(segment, "xml:space") == "preserve")
     if target is not None:
@@ -75,9 +94,11 @@ def _has_text(reader: SegmentReader, variant: XmlElement) -> bool:
 def _fill_variant(xml: XmlText, variant: XmlElement, text: Parts) -> list[Edit]:
     """Return the changes that give a variant a text, and the name of the program that it is from."""
     opening = with_attribute(xml.opening(variant), "creationtool", "pellucid")
+
     segment = xml.child(variant, "seg")
     if segment is not None:
         new = [open_element(xml.opening(segment)), *text, xml.closing(segment) or "</seg>"]
         return [(variant.start, variant.inner, [opening]), (segment.start, segment.end, new)]
     inner = xml.text[variant.inner : variant.inner_end]
-    return [(variant.start, variant.end, [open_element(opening), inner, "<seg>", *text, "</seg></tuv>"])]
+    new = [open_element(opening), inner, "<seg>", *text, "</seg></tuv>"]
+    return [(variant.start, variant.end, new)]

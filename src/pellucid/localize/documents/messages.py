@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from pellucid.data.formats.units import matches_language
 from pellucid.data.languages import is_known_language, spell_code, split_code
 from pellucid.data.text.icu_messages import is_damaged_message
-from pellucid.data.text.plural_rules import PLURAL_CATEGORIES, find_plural_rule, list_plural_categories
+from pellucid.data.text.plural_rules import (
+    PLURAL_CATEGORIES,
+    find_plural_rule,
+    list_plural_categories,
+)
 from pellucid.data.text.protected import has_same_protected
 from pellucid.localize.documents.reading import DocumentReading
 from pellucid.localize.documents.slots import LanguagePlace, Part, Parts, TextSlot, join_markup
@@ -51,7 +55,9 @@ class MessageMember:
 Separate = Callable[[MessageMember], str | None]
 
 
-def split_messages(name: str, text: str, root: MessageNode, separate: Separate, reading: DocumentReading) -> Parts:
+def split_messages(
+    name: str, text: str, root: MessageNode, separate: Separate, reading: DocumentReading
+) -> Parts:
     """Take a file of messages apart, given its values.
 
     Raises ValueError for a file with the messages of several languages.
@@ -85,9 +91,15 @@ def _names_source(member: MessageMember, reading: DocumentReading) -> bool:
     return reading.languages is None or matches_language(reading.languages[0], member.key)
 
 
-def _refuse_several_languages(name: str, members: Sequence[MessageMember], reading: DocumentReading) -> None:
+def _refuse_several_languages(
+    name: str, members: Sequence[MessageMember], reading: DocumentReading
+) -> None:
     languages = [member.key for member in members]
-    if len(languages) > 1 and reading.languages and any(matches_language(reading.languages[0], it) for it in languages):
+    if (
+        len(languages) > 1
+        and reading.languages
+        and any(matches_language(reading.languages[0], it) for it in languages)
+    ):
         raise ValueError(
             f"{name} holds messages in {len(languages)} languages ({', '.join(languages)[:100]}); expected one "
             "language in a file; split it"
@@ -111,7 +123,10 @@ def _has_text(node: MessageNode, key: str) -> bool:
 
 def _make_language_place(text: str, member: MessageMember) -> LanguagePlace:
     """Return the place of a key that is the code of the language."""
-    return LanguagePlace(text[member.start : member.end], lambda code: member.write_key(_spell_code(code, member.key)))
+    return LanguagePlace(
+        text[member.start : member.end],
+        lambda code: member.write_key(_spell_code(code, member.key)),
+    )
 
 
 def _spell_code(code: str, old: str) -> str:
@@ -169,6 +184,7 @@ class _MessageSplitter:
         if node.text is not None:
             self.add_text(node)
             return
+
         plurals = _find_plurals(node) if node.has_keys else {}
         for member in self.walk(node):
             plural = plurals.get(member.key)
@@ -200,11 +216,16 @@ class _MessageSplitter:
         if category == "one" and self.needs_number:
             source = None if has_same_protected(member.value.text or "", other) else other
         self.add_text(member.value, source)
-        if member is not plural.forms["other"] or _CODE.fullmatch(other) or is_damaged_message(other):
+
+        if member is not plural.forms["other"]:
             return
+        if _CODE.fullmatch(other) or is_damaged_message(other):
+            return
+
         separator = self.separate(member)
         if separator is None or len(plural.forms) < 2:
             return
+
         between = self.text[member.end : member.value.start]
         for missing in self.categories:
             if missing not in plural.forms:
@@ -239,7 +260,8 @@ class _MessageSplitter:
                 value = member.value
                 old, write = value.text or "", value.write
                 place = LanguagePlace(
-                    self.text[value.start : value.end], lambda code, old=old, write=write: write(_spell_code(code, old))
+                    self.text[value.start : value.end],
+                    lambda code, old=old, write=write: write(_spell_code(code, old)),
                 )
                 self.add(value.start, value.end, place)
             elif member.key.startswith("@"):
@@ -269,9 +291,10 @@ def _find_plurals(node: MessageNode) -> dict[str, _Plural]:
         if match and member.value.text is not None and not (match[1] or "").endswith("_ordinal"):
             prefix = "" if match[1] is None else f"{match[1]}_"
             plurals.setdefault(prefix, _Plural(prefix, {})).forms.setdefault(match[2], member)
-    return {
-        member.key: plural
-        for plural in plurals.values()
-        if len(plural.forms) > 1 and "other" in plural.forms
-        for member in plural.forms.values()
-    }
+
+    found = {}
+    for plural in plurals.values():
+        if len(plural.forms) > 1 and "other" in plural.forms:
+            for member in plural.forms.values():
+                found[member.key] = plural
+    return found

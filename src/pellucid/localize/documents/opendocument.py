@@ -25,7 +25,14 @@ from pellucid.localize.documents.paragraphs import (
     split_at_breaks,
 )
 from pellucid.localize.documents.reading import DocumentReading
-from pellucid.localize.documents.slots import LETTER, Inline, LanguagePlace, Part, Parts, join_markup
+from pellucid.localize.documents.slots import (
+    LETTER,
+    Inline,
+    LanguagePlace,
+    Part,
+    Parts,
+    join_markup,
+)
 from pellucid.localize.documents.xml_tree import (
     XmlElement,
     XmlText,
@@ -38,7 +45,16 @@ from pellucid.localize.documents.xml_tree import (
 
 _PARAGRAPHS = ("p", "h")
 # Elements that surround text; elements for references hold the words that they refer to.
-_AROUND_TEXT = ("span", "a", "meta", "meta-field", "ruby-base", "placeholder", "bookmark-ref", "reference-ref")
+_AROUND_TEXT = (
+    "span",
+    "a",
+    "meta",
+    "meta-field",
+    "ruby-base",
+    "placeholder",
+    "bookmark-ref",
+    "reference-ref",
+)
 # What is computed when the document is opened.
 _FIELDS = """
 date time page-number page-count title subject description keywords author-name author-initials creator initial-creator
@@ -56,7 +72,9 @@ _KEPT = {
     **dict.fromkeys((f"text:{name}" for name in _FIELDS.split()), "code"),
     "text:drop-down": "code",
     **dict.fromkeys(("header-decl", "footer-decl", "date-time-decl"), "other"),
-    **dict.fromkeys(("presentation:header", "presentation:footer", "presentation:date-time"), "code"),
+    **dict.fromkeys(
+        ("presentation:header", "presentation:footer", "presentation:date-time"), "code"
+    ),
 }
 _SKIPPED = ("tracked-changes", "scripts", "font-face-decls", "ruby-text", "math", "annotation")
 # Attributes with texts for people, by the names of their elements.
@@ -65,17 +83,21 @@ _TEXT_ATTRIBUTES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("text:a", "draw:a"), ("title",)),
     "text:placeholder": ("description",),
     **dict.fromkeys(("table:help-message", "table:error-message"), ("title",)),
-    **dict.fromkeys(
-        (f"text:{kind}-mark{part}" for kind in ("alphabetical-index", "toc", "user-index") for part in ("", "-start")),
-        _INDEX_MARK,
-    ),
+    "text:alphabetical-index-mark": _INDEX_MARK,
+    "text:alphabetical-index-mark-start": _INDEX_MARK,
+    "text:toc-mark": _INDEX_MARK,
+    "text:toc-mark-start": _INDEX_MARK,
+    "text:user-index-mark": _INDEX_MARK,
+    "text:user-index-mark-start": _INDEX_MARK,
 }
-# Labels and tips of what stands in a form, and what else of it is a text: what is typed or chosen there.
+# Labels and tips of what stands in a form, and what else of it is a text: what is typed or chosen
+# there.
 _FORM_TEXTS = ("label", "title")
 _FORM_VALUES = ("current-value", "value")
 _FIELDS_OF_FORMS = ("text", "textarea", "combobox", "formatted-text", "option", "item")
 _BREAKS = {"tab": "\t", "line-break": "\n"}
-# Elements with nothing but a text, by their names: descriptions of pictures and tables, and what stands in an index.
+# Elements with nothing but a text, by their names: descriptions of pictures and tables, and what
+# stands in an index.
 _PLAIN_TEXTS = {
     "title": ("svg:title", "table:title"),
     "desc": ("svg:desc", "table:desc"),
@@ -88,10 +110,13 @@ _LANGUAGES = (
     ("style:language-complex", "style:country-complex"),
 )
 _MORE_SPACES = re.compile(r"(?<= ) +|\A {2,}")
-_MOST_SPACES = 100  # spaces of one element that are text; more stay an element, so that a small file stays small
+# Spaces of one element that are text; more stay an element, so that a small file stays small.
+_MOST_SPACES = 100
 # The kinds of values of cells that are shown as their own text.
 _TEXT_VALUES = (None, "string", "void")
-_FORMULA = re.compile(r"""\s(?:table:formula|table:condition|style:condition)\s*=\s*("[^"]*"|'[^']*')""")
+_FORMULA = re.compile(
+    r"""\s(?:table:formula|table:condition|style:condition)\s*=\s*("[^"]*"|'[^']*')"""
+)
 # What stands before and behind numbers of paragraphs, notes and chapters.
 _NUMBER_AFFIXES = re.compile(r"""\sstyle:num-(?:prefix|suffix)\s*=\s*("[^"]*"|'[^']*')""")
 _EMBEDDED = re.compile(r"(?:.*/)?(?:content|styles)\.xml")
@@ -102,11 +127,14 @@ def read_opendocument(name: str, content: bytes, reading: DocumentReading) -> Do
     archive = read_archive(name, content, reading)
     if b"encryption-data" in archive.get("META-INF/manifest.xml", b""):
         raise ValueError(f"{name} is encrypted; save it without a password")
+
     if "content.xml" not in archive:
         raise ValueError(f"{name} is not an OpenDocument file: it has no content.xml")
+
     own = ["content.xml", *(["styles.xml"] if "styles.xml" in archive else [])]
     embedded = [member for member in archive if _EMBEDDED.fullmatch(member) and member not in own]
     members: dict[str, Split] = dict.fromkeys([*own, *embedded], split_opendocument)
+
     if "meta.xml" in archive:
         members["meta.xml"] = split_properties
     return read_members(name, content, archive, members, reading)
@@ -115,12 +143,17 @@ def read_opendocument(name: str, content: bytes, reading: DocumentReading) -> Do
 def split_opendocument(name: str, text: str, reading: DocumentReading) -> Parts:
     """Take the content or the styles of an OpenDocument file apart: each paragraph and heading is a slot."""
     xml = parse_xml(name, text, reading)
-    kinds = {name: kind for name, kind in _KEPT.items() if kind != "comments" or not reading.with_comments}
+    kinds = dict(_KEPT)
+    if reading.with_comments:
+        del kinds["annotation"]
+
     count_kept(xml, kinds, reading)
     for affixes in _NUMBER_AFFIXES.findall(text):
-        reading.kept["other"] += LETTER.search(affixes) is not None
+        reading.count_text("other", affixes)
+
     reader = _OpenDocumentReader(xml, reading)
-    return join_markup([xml.text[: xml.root.start], *reader.describe_all(xml.root), xml.text[xml.root.end :]])
+    parts = reader.describe_all(xml.root)
+    return join_markup([xml.text[: xml.root.start], *parts, xml.text[xml.root.end :]])
 
 
 class _OpenDocumentReader:
@@ -130,19 +163,27 @@ class _OpenDocumentReader:
         self.xml = xml
         self.reading = reading
         self.skipped = _SKIPPED[:-1] if reading.with_comments else _SKIPPED
-        self.named = {text for formula in _list_formulas(xml.text) for text in list_compared_texts(formula)}
+
+        self.named: set[str] = set()
+        for formula in _list_formulas(xml.text):
+            self.named.update(list_compared_texts(formula))
+
         body = xml.child(xml.root, "body")
         self.is_workbook = body is not None and xml.child(body, "spreadsheet") is not None
         self.raised = {style for style in self.list_raised_styles() if style}
-        # Each paragraph once: a frame in a frame in a frame would otherwise take twice the time with each.
+
+        # Each paragraph once: a frame in a frame in a frame would otherwise take twice the time with
+        # each.
         self.paragraphs: dict[int, Parts] = {}
 
     def list_raised_styles(self) -> Iterator[str | None]:
         """Yield the names of the styles whose text stands above or below the line."""
         for parent in self.xml.root.children:
             for style in parent.children if parent.name.endswith("styles") else ():
-                properties = self.xml.child(style, "text-properties") if style.name == "style" else None
-                position = self.xml.attribute(properties, "style:text-position") if properties else None
+                properties = self.xml.child(style, "text-properties")
+                if style.name != "style" or properties is None:
+                    continue
+                position = self.xml.attribute(properties, "style:text-position")
                 if position is not None and not position.startswith("0"):
                     yield self.xml.attribute(style, "style:name")
 
@@ -157,7 +198,7 @@ class _OpenDocumentReader:
             out.append(xml.raw(element))
         elif element.name == "forms":
             xml.cut_children(element, self.cut_form, out)
-        elif element.name in _PLAIN_TEXTS and xml.prefix(element) + element.name in _PLAIN_TEXTS[element.name]:
+        elif xml.prefix(element) + element.name in _PLAIN_TEXTS.get(element.name, ()):
             out += make_content_slot(xml, element)
         elif element.name == "text-properties":
             xml.cut_children(element, self.cut, out, self.describe_languages(element))
@@ -171,20 +212,20 @@ class _OpenDocumentReader:
         xml = self.xml
         names = _TEXT_ATTRIBUTES.get(xml.prefix(element) + element.name)
         if element.name == "table" and self.is_workbook:
-            self.reading.kept["other"] += LETTER.search(xml.attribute(element, "table:name") or "") is not None
+            self.reading.count_text("other", xml.attribute(element, "table:name") or "")
         return [xml.opening(element)] if names is None else cut_opening(xml, element, names)
 
     def cut_form(self, element: XmlElement, out: list[Part]) -> None:
         """Append the parts of a form: labels are slots, and what is typed or chosen is counted."""
         xml = self.xml
         if xml.prefix(element) != "form:":
-            self.reading.kept["other"] += LETTER.search(TAG.sub(" ", xml.raw(element))) is not None
+            self.reading.count_text("other", TAG.sub(" ", xml.raw(element)))
             out.append(xml.raw(element))
         elif element.name in _FIELDS_OF_FORMS:
             names = ("label", *_FORM_VALUES) if element.name in ("option", "item") else _FORM_VALUES
             values = " ".join(value for value, _, _ in find_attributes(xml.opening(element), names))
             typed = TAG.sub(" ", xml.text[element.inner : element.inner_end])
-            self.reading.kept["other"] += LETTER.search(values + typed) is not None
+            self.reading.count_text("other", values + typed)
             out += [*cut_opening(xml, element, ("title",)), xml.text[element.inner : element.end]]
         else:
             xml.cut_children(element, self.cut_form, out, cut_opening(xml, element, _FORM_TEXTS))
@@ -192,12 +233,16 @@ class _OpenDocumentReader:
     def cut_cell(self, cell: XmlElement, out: list[Part]) -> None:
         """Append the parts of a cell: what is computed, and a number or a date, is shown as its value says."""
         xml = self.xml
-        value, formula = xml.attribute(cell, "office:value-type"), xml.attribute(cell, "table:formula")
+        value = xml.attribute(cell, "office:value-type")
+        formula = xml.attribute(cell, "table:formula")
+
         if formula is not None:
             self.reading.kept["code"] += 1
+
         is_named = formula is None and value in _TEXT_VALUES and self._is_named(cell)
         if is_named:
             self.reading.kept["named"] += 1
+
         if formula is not None or value not in _TEXT_VALUES or is_named:
             # Only its comment may be translated.
             xml.cut_children(cell, self.cut_value, out)
@@ -206,8 +251,13 @@ class _OpenDocumentReader:
 
     def _is_named(self, cell: XmlElement) -> bool:
         """Return whether the text of a cell is one that a formula compares with."""
-        paragraphs = [self.xml.raw(child) for child in cell.children if child.name == "p"] if self.named else []
-        text = "\n".join(read_xml_text(TAG.sub("", paragraph)) for paragraph in paragraphs)
+        if not self.named:
+            return False
+        lines = []
+        for child in cell.children:
+            if child.name == "p":
+                lines.append(read_xml_text(TAG.sub("", self.xml.raw(child))))
+        text = "\n".join(lines)
         return LETTER.search(text) is not None and normalize_compared(text) in self.named
 
     def cut_value(self, element: XmlElement, out: list[Part]) -> None:
@@ -220,6 +270,7 @@ class _OpenDocumentReader:
     def describe_languages(self, properties: XmlElement) -> Parts:
         """Return the opening tag of the properties of text; where it names a language, it will name another one."""
         opening = self.xml.opening(properties)
+
         named = [self.xml.attribute(properties, attribute) for attribute, _ in _LANGUAGES]
         if all(language in (None, "none", "zxx") for language in named):
             return [opening]
@@ -235,9 +286,11 @@ class _OpenDocumentReader:
         """Return a paragraph as a slot with its formatting; one without words as it is."""
         xml = self.xml
         level = 0
+
         if paragraph.name == "h":
             written = xml.attribute(paragraph, f"{xml.prefix(paragraph)}outline-level")
             level = read_number(written or "") or 1
+
         prefix = xml.prefix(paragraph)
         return make_paragraph(
             _read_spaces(self.list_items(paragraph, partial(_escape_stretch, prefix)), prefix),
@@ -276,15 +329,19 @@ class _OpenDocumentReader:
                 inner: list[Part] = []
                 self.cut(child, inner)
                 yield Inline("single", None, join_markup(inner))
+
         yield from self.list_texts(position, element.inner_end, escape)
 
-    def list_container_items(self, container: XmlElement, escape: Callable[[str], str]) -> Iterator[Item]:
+    def list_container_items(
+        self, container: XmlElement, escape: Callable[[str], str]
+    ) -> Iterator[Item]:
         """Yield what is in a span or another container, between tags that stand for its beginning and its end."""
         xml = self.xml
         style = xml.attribute(container, f"{xml.prefix(container)}style-name")
         if not container.children and is_sign(xml.content(container), style in self.raised):
             yield Inline("single", None, [xml.raw(container)])
             return
+
         yield Inline("opening", container.start, self.describe_opening(container))
         yield from self.list_items(container, escape)
         yield Inline("closing", container.start, [xml.closing(container)])
@@ -325,11 +382,14 @@ def _read_spaces(items: Iterable[Item], prefix: str) -> Iterator[Item]:
     for item in items:
         if isinstance(item, Run) and item.text.strip():
             is_ahead = False
-        if not isinstance(item, Run) or not is_ahead:
-            yield replace(item, key="") if isinstance(item, Run) and item.key else item
+        if not isinstance(item, Run):
+            yield item
+        elif not is_ahead:
+            yield replace(item, key="") if item.key else item
+        elif item.key == _SPACES:
+            yield Inline("single", None, [_write_spaces(prefix, item.text)])
         else:
-            markup = _write_spaces(prefix, item.text) if item.key == _SPACES else item.escape(item.text)
-            yield Inline("single", None, [markup])
+            yield Inline("single", None, [item.escape(item.text)])
 
 
 def _write_spaces(prefix: str, spaces: str) -> str:
@@ -338,11 +398,14 @@ def _write_spaces(prefix: str, spaces: str) -> str:
 
 def _escape_stretch(prefix: str, text: str) -> str:
     """Write a stretch of a paragraph that may stand behind a space: spaces alone are elements, all of them."""
-    return _write_spaces(prefix, text) if text and not text.strip(" ") else _escape_text(prefix, text)
+    if text and not text.strip(" "):
+        return _write_spaces(prefix, text)
+    return _escape_text(prefix, text)
 
 
 def _escape_text(prefix: str, text: str) -> str:
     """Write a text in a paragraph: tabs, line ends and all spaces but one are elements."""
+
     breaks = {sign: f"<{prefix}{tag}/>" for tag, sign in _BREAKS.items()}
     out = []
     for stretch, markup in split_at_breaks(text, breaks):
@@ -354,6 +417,7 @@ def _escape_text(prefix: str, text: str) -> str:
 def _write_language(opening: str, language: str) -> str:
     """Return an opening tag that names a language, with its country if it has one, in the attributes for its script."""
     code, country = _LANGUAGES[classify_script(language)]
+
     pieces = re.split("[-_]", language)
     regions = [piece for piece in pieces[1:] if len(piece) == 2 and piece.isalpha()]
     opening = with_attribute(opening, code, pieces[0].lower())

@@ -16,7 +16,7 @@ from pellucid.localize.documents.paragraphs import (
     make_content_slot,
 )
 from pellucid.localize.documents.reading import DocumentReading, DocumentTooLarge
-from pellucid.localize.documents.slots import LETTER, LanguagePlace, Part, Parts, join_markup
+from pellucid.localize.documents.slots import LanguagePlace, Part, Parts, join_markup
 from pellucid.localize.documents.xml_tree import (
     XmlElement,
     XmlText,
@@ -29,9 +29,12 @@ from pellucid.localize.documents.xml_tree import (
 _TYPES = "[Content_Types].xml"
 _OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^<>]*>")
 _RELATIONSHIP = re.compile(r"<(?:\w+:)?Relationship\b[^<>]*>")
-# Titles of a document in its properties, and what else stands there, which is for archives and stays.
+# Titles of a document in its properties, and what else stands there, which is for archives and
+# stays.
 _PROPERTIES = ("title", "subject")
-_KEPT_PROPERTIES: dict[str, str] = dict.fromkeys(("description", "keywords", "keyword", "category", "rights"), "other")
+_KEPT_PROPERTIES: dict[str, str] = dict.fromkeys(
+    ("description", "keywords", "keyword", "category", "rights"), "other"
+)
 _KEPT_META = (
     "belongs-to-collection",
     "dcterms:abstract",
@@ -42,16 +45,21 @@ _KEPT_META = (
 _COMMENTS: dict[str, str] = dict.fromkeys(("comment", "cm", "threadedComment"), "comments")
 
 
-def read_package(name: str, content: bytes, reading: DocumentReading) -> tuple[dict[str, bytes], dict[str, str]]:
+def read_package(
+    name: str, content: bytes, reading: DocumentReading
+) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return the files of a package, and the last words of the type of each file for which the package names one."""
     archive = read_archive(name, content, reading)
     types, _ = decode_xml(name, archive.get(_TYPES, b""))
     found: dict[str, str] = {}
+
     for match in _OVERRIDE.finditer(types):
         values = dict(_read_attributes(match[0], ("PartName", "ContentType")))
         member = unquote(values.get("PartName", "")).lstrip("/")
         if member in archive:
-            found[member] = re.split(r"[/.]", values.get("ContentType", "").removesuffix("+xml"), maxsplit=1)[-1]
+            content_type = values.get("ContentType", "").removesuffix("+xml")
+            found[member] = re.split(r"[/.]", content_type, maxsplit=1)[-1]
+
     # A document in the document, such as the workbook behind a chart, stays as it is.
     reading.kept["other"] += sum("/embeddings/" in member for member in archive)
     return archive, found
@@ -71,7 +79,8 @@ def list_members(types: Mapping[str, str], *endings: str) -> list[str]:
 
 def _split_numbers(name: str) -> list[tuple[int, str]]:
     """Return what names are sorted by: `slide10.xml` stands behind `slide9.xml`."""
-    return [(int(piece), "") if piece.isdecimal() else (0, piece) for piece in re.split(r"(\d{1,9})", name)]
+    pieces = re.split(r"(\d{1,9})", name)
+    return [(int(piece), "") if piece.isdecimal() else (0, piece) for piece in pieces]
 
 
 def read_relations(name: str, member: str, archive: Mapping[str, bytes]) -> dict[str, str]:
@@ -80,20 +89,25 @@ def read_relations(name: str, member: str, archive: Mapping[str, bytes]) -> dict
     relations = archive.get(posixpath.join(folder, "_rels", f"{file}.rels"))
     if relations is None:
         return {}
+
     targets: dict[str, str] = {}
     for match in _RELATIONSHIP.finditer(decode_xml(name, relations)[0]):
         values = dict(_read_attributes(match[0], ("Id", "Target")))
         target = unquote(values.get("Target", ""))
-        targets[values.get("Id", "")] = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
+        path = posixpath.normpath(posixpath.join("/", folder, target))
+        targets[values.get("Id", "")] = path.lstrip("/")
     return targets
 
 
-def count_comments(name: str, archive: Mapping[str, bytes], members: list[str], reading: DocumentReading) -> None:
+def count_comments(
+    name: str, archive: Mapping[str, bytes], members: list[str], reading: DocumentReading
+) -> None:
     """Count the comments of a package that are not translated."""
     for member in members:
         # Comments that nobody translates need not be sound.
         with suppress(ValueError):
-            count_kept(parse_xml(name, decode_xml(name, archive[member])[0], reading), _COMMENTS, reading)
+            text, _ = decode_xml(name, archive[member])
+            count_kept(parse_xml(name, text, reading), _COMMENTS, reading)
 
 
 def list_properties(types: Mapping[str, str]) -> dict[str, Split]:
@@ -110,7 +124,8 @@ def split_properties(name: str, text: str, reading: DocumentReading) -> Parts:
     count_kept(xml, _KEPT_PROPERTIES, reading)
     for element in xml.walk(xml.root):
         if element.name == "meta" and xml.attribute(element, "property") in _KEPT_META:
-            reading.kept["other"] += LETTER.search(TAG.sub(" ", xml.raw(element).partition(">")[2])) is not None
+            inside = xml.raw(element).partition(">")[2]
+            reading.count_text("other", TAG.sub(" ", inside))
 
     def cut(element: XmlElement, out: list[Part]) -> None:
         if element.name in _PROPERTIES:
@@ -118,8 +133,8 @@ def split_properties(name: str, text: str, reading: DocumentReading) -> Parts:
         elif element.name == "reference":  # a place in a book, such as its cover
             xml.cut_children(element, cut, out, cut_opening(xml, element, ("title",)))
         elif element.name == "language" and element.end > element.inner and not element.children:
-            out += [xml.opening(element), LanguagePlace(xml.text[element.inner : element.inner_end])]
-            out.append(xml.closing(element))
+            place = LanguagePlace(xml.text[element.inner : element.inner_end])
+            out += [xml.opening(element), place, xml.closing(element)]
         else:
             xml.cut_children(element, cut, out, [place_language(xml, element)])
 
@@ -135,11 +150,16 @@ def place_language(xml: XmlText, element: XmlElement) -> Part:
 
 
 def split_language_places(
-    name: str, text: str, reading: DocumentReading, elements: Collection[str], attributes: Sequence[str]
+    name: str,
+    text: str,
+    reading: DocumentReading,
+    elements: Collection[str],
+    attributes: Sequence[str],
 ) -> Parts:
     """Take a file apart in which only the language of the document is named, in elements with these names.
 
-    `attributes` are those for text in western, East Asian and complex scripts. A damaged file stays as it is.
+    `attributes` are those for text in western, East Asian and
+    complex scripts. A damaged file stays as it is.
     """
     try:
         xml = parse_xml(name, text, reading)

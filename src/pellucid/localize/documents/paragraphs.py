@@ -19,16 +19,23 @@ from pellucid.localize.documents.slots import (
     join_markup,
     number_tags,
 )
-from pellucid.localize.documents.xml_tree import XmlElement, XmlText, escape_xml_text, find_attributes
+from pellucid.localize.documents.xml_tree import (
+    XmlElement,
+    XmlText,
+    escape_xml_text,
+    find_attributes,
+)
 
 SPACES = re.compile(r"[ \t\r\n]+")
 # Two spaces behind the end of a sentence are a habit; others are there to move what follows them.
 _WIDE_SPACE = re.compile(r"(?<![.!?…]) {2,}")
 _MARKS_OF_SENTENCES = frozenset(".,;:!?…'\"()[]«»„“”‘’‚¡¿-‐‑–—/&% \t\n\xa0")
 TAG = re.compile(r"<[^>]*>")
-_MOST_SPACES = 200  # wide spaces of one paragraph that are kept: a table that is drawn with them has more
+# Wide spaces of one paragraph that are kept: a table that is drawn with them has more.
+_MOST_SPACES = 200
 
-# Languages whose words a word processor takes for East Asian text, and for text of complex scripts. Others are neither.
+# Languages whose words a word processor takes for East Asian text, and for text of complex scripts.
+# Others are neither.
 _EAST_ASIAN = frozenset(("zh", "ja", "ko", "yue", "wuu"))
 _COMPLEX_SCRIPTS = """
 ar fa he ur yi ps ckb sd ug dv syr hi bn mr ne sa ta te kn ml gu pa or si th lo km my bo
@@ -83,8 +90,9 @@ def make_paragraph(
 ) -> Parts:
     """Return a paragraph as a slot; one without words as it is.
 
-    Formatting that most of its text does not have is a pair of tags. `opening` and `closing` are what stands around the
-    items, `original` is the paragraph as it is, and `escape` writes a translation, where it is not as the items are.
+    Formatting that most of its text does not have is a pair of tags. `opening` and `closing` are
+    what stands around the items, `original` is the paragraph as it is, and `escape` writes a
+    translation, where it is not as the items are.
     """
     runs = _merge_runs(items)
     sizes = Counter[str]()
@@ -93,21 +101,24 @@ def make_paragraph(
             sizes[run.key] += len(run.text)
     if not sizes:
         return original
+
     base_key = max(sizes, key=lambda key: sizes[key])
     base = next(run for run in runs if isinstance(run, Run) and run.key == base_key)
-    signs = {
-        i
-        for i, run in enumerate(runs)
-        if isinstance(run, Run) and run.key != base_key and is_sign(run.text, run.is_raised)
-    }
+
+    signs = set()
+    for i, run in enumerate(runs):
+        if isinstance(run, Run) and run.key != base_key and is_sign(run.text, run.is_raised):
+            signs.add(i)
+
     start, end = find_middle(runs, signs)
     middle = runs[start:end]
     edge_before, middle, edge_after = _cut_edges(middle)
     text, tags, wraps = number_tags(_tag_formatting(middle, base_key))
     before = join_markup([*opening, *list_parts(runs[:start]), *edge_before])
     after = join_markup([*edge_after, *list_parts(runs[end:]), *closing])
-    # The texts inside the paragraph, such as footnotes, must be the same in both, in the same order; where a damaged
-    # document has some in a place that is not read, the paragraph is written anew.
+
+    # The texts inside the paragraph, such as footnotes, must be the same in both, in the same order;
+    # where a damaged document has some in a place that is not read, the paragraph is written anew.
     found = sum(_count_slots(parts) for parts in (before, *tags.values(), after))
     return [
         TextSlot(
@@ -140,7 +151,8 @@ def _merge_runs(items: Iterable[Item]) -> list[Item]:
         if key is None or len(stretch) == 1 or not isinstance(first, Run):
             out += stretch
         else:
-            out.append(replace(first, text="".join(item.text for item in stretch if isinstance(item, Run))))
+            texts = [item.text for item in stretch if isinstance(item, Run)]
+            out.append(replace(first, text="".join(texts)))
     return out
 
 
@@ -154,7 +166,12 @@ def is_sign(text: str, is_raised: bool = False) -> bool:
     """
     if not text.strip() or LETTER.search(text):
         return False
-    return is_raised or not any(character in _MARKS_OF_SENTENCES or character.isdecimal() for character in text.strip())
+
+    return is_raised or not any(map(_belongs_to_sentence, text.strip()))
+
+
+def _belongs_to_sentence(character: str) -> bool:
+    return character in _MARKS_OF_SENTENCES or character.isdecimal()
 
 
 def find_middle(items: Sequence[Item], signs: Collection[int] = ()) -> tuple[int, int]:
@@ -164,8 +181,10 @@ def find_middle(items: Sequence[Item], signs: Collection[int] = ()) -> tuple[int
     """
     texts = [i for i, item in enumerate(items) if isinstance(item, Run) and item.text.strip()]
     words = [i for i in texts if i not in signs] or texts
+
     partners = pair_tags(items)
     start, end = words[0], words[-1] + 1
+
     # Each item is looked at once, also those that come in with the partner of another one.
     low = high = start
     while low > start or high < end:
@@ -225,16 +244,20 @@ def _tag_formatting(items: Sequence[Item], base: str) -> list[str | Inline]:
         if isinstance(item, Inline):
             out.append(item)
             continue
+
         if item.key != base and is_sign(item.text, item.is_raised):
             sign = item.text.strip()
             before, _, after = item.text.partition(sign)
             out += [before, Inline("single", None, _write_run(item, sign)), after]
             continue
+
         pieces: list[str | Inline] = [item.text]
         if spaces < _MOST_SPACES:
             pieces = _cut_wide_spaces(item)
             spaces += len(pieces) // 2
-        if item.key == base or not (item.text.strip() or "\t" in item.text):  # a line to fill in is an underlined tab
+
+        # A line to fill in is an underlined tab.
+        if item.key == base or not (item.text.strip() or "\t" in item.text):
             out += pieces
         else:
             tag = ("formatting", len(out))
@@ -285,6 +308,7 @@ def cut_opening(xml: XmlText, element: XmlElement, names: Collection[str]) -> Pa
     """Return the opening tag of an element with a slot in place of the value of each of these attributes.
 
     A value without a letter stays as it is, and so does one that is the name of a file.
+
     """
     opening = xml.opening(element)
     out: list[Part] = []
@@ -310,6 +334,7 @@ def make_content_slot(xml: XmlText, element: XmlElement, heading: int = 0) -> Pa
     text = xml.content(element)
     if element.children or not text.strip():
         return [xml.raw(element)]
+
     inside = xml.text[element.inner : element.inner_end]
     return [
         xml.opening(element),
@@ -324,6 +349,7 @@ def count_kept(xml: XmlText, kinds: Mapping[str, str], reading: DocumentReading)
     A name there has a prefix where elements with another prefix are something else.
     """
     names = {name.rpartition(":")[2] for name in kinds}
+
     waiting = [xml.root]
     while waiting:
         element = waiting.pop()
@@ -333,4 +359,4 @@ def count_kept(xml: XmlText, kinds: Mapping[str, str], reading: DocumentReading)
         if kind is None:
             waiting += element.children
         else:
-            reading.kept[kind] += LETTER.search(TAG.sub(" ", xml.raw(element))) is not None
+            reading.count_text(kind, TAG.sub(" ", xml.raw(element)))

@@ -64,12 +64,20 @@ def read_document(
     `with_comments` has the comments of people in an office document translated, too.
     `go_on` is called now and then, and may raise an error to stop the reading.
 
-    Raises DocumentTooLarge beyond a limit, and ValueError for a format that is not known and for a damaged document.
+    Raises DocumentTooLarge beyond a limit, and ValueError for a format that
+    is not known and for a damaged document.
     """
-    reading = DocumentReading(languages, limits or DocumentLimits(), with_comments=with_comments, go_on=go_on)
+    reading = DocumentReading(
+        languages, limits or DocumentLimits(), with_comments=with_comments, go_on=go_on
+    )
+
     suffix = document_suffix(name)
     if suffix is None:
-        raise ValueError(f"{name:.120} is of no known format; those are {', '.join(DOCUMENT_FORMATS)}")
+        known = ", ".join(DOCUMENT_FORMATS)
+        raise ValueError(f"{name:.120} is of no known format; those are {known}")
+
     if len(content) > reading.limits.bytes:
-        raise DocumentTooLarge(f"{name} has {len(content):,} bytes; {reading.limits.bytes:,} are taken")
+        raise DocumentTooLarge(
+            f"{name} has {len(content):,} bytes; {reading.limits.bytes:,} are taken"
+        )
     return _READERS[suffix](name, content, reading)

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from pellucid.localize.documents.slots import LETTER
+
 LanguagePair = tuple[str, str]
 
 # Texts of a document that are not translated, by kind: what is said of one, and of several.
@@ -33,7 +35,8 @@ class DocumentLimits:
     bytes: int = 2**26
     unpacked: int = 2**28  # bytes of all files in an archive together, and of any one
     members: int = 10_000
-    # How many times larger than its compressed form a file in an archive of more than a megabyte may be.
+    # How many times larger than its compressed form a file in an archive of more than a megabyte may
+    # be.
     ratio: int = 200
     texts: int = 200_000
     characters: int = 20_000_000  # characters of all texts to translate together
@@ -54,11 +57,16 @@ class DocumentReading:
 
     languages: LanguagePair | None = None  # the translation's languages, if they are known
     limits: DocumentLimits = field(default_factory=DocumentLimits)
-    kept: Counter[str] = field(default_factory=Counter)  # texts that are not translated, by kind in `KEPT_KINDS`
+    # Texts that are not translated, by kind in `KEPT_KINDS`.
+    kept: Counter[str] = field(default_factory=Counter)
     with_comments: bool = False  # whether comments of an office document are translated
     elements: int = 0  # elements of XML and HTML read so far
     go_on: Callable[[], None] = never_stop
     """Called now and then while a document is taken apart; it raises an error where nobody waits any more."""
+
+    def count_text(self, kind: str, text: str) -> None:
+        """Count a text of this kind that is not translated; without a letter it is none."""
+        self.kept[kind] += LETTER.search(text) is not None
 
     def count_elements(self, name: str, number: int) -> None:
         """Count elements of a file. Raises DocumentTooLarge where they are more than the limit."""

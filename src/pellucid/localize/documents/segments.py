@@ -10,7 +10,8 @@ from pellucid.localize.documents.reading import DocumentReading
 from pellucid.localize.documents.slots import Inline, Part, Parts, join_markup, make_slot
 from pellucid.localize.documents.xml_tree import XmlElement, XmlText, escape_xml_text, read_xml_text
 
-_AROUND_TEXT = ("g", "pc", "mrk", "hi")  # inline elements that surround text; every other is code, which stays as it is
+# Inline elements that surround text; every other is code, which stays as it is.
+_AROUND_TEXT = ("g", "pc", "mrk", "hi")
 
 _OPENING_CODES, _CLOSING_CODES = ("bpt", "bx", "sc"), ("ept", "ex", "ec")
 # Tags of Phrase as they stand in XML.
@@ -33,10 +34,12 @@ class SegmentReader:
 
     def describe(self, element: XmlElement, keep_lines: bool) -> Parts:
         """Return the content of an element as a slot, or as one for each segment that is marked in it."""
-        with_marks = {outer.start for mark in list_segment_marks(self.xml, element) for outer in mark.around}
-        return join_markup(
-            self._cut_marks(element, with_marks, keep_lines) if with_marks else self._slot(element, keep_lines)
-        )
+        with_marks: set[int] = set()
+        for mark in list_segment_marks(self.xml, element):
+            with_marks.update(outer.start for outer in mark.around)
+        if not with_marks:
+            return join_markup(self._slot(element, keep_lines))
+        return join_markup(self._cut_marks(element, with_marks, keep_lines))
 
     def has_words(self, element: XmlElement) -> bool:
         """Whether there is a text in an element, and not only codes, comments and marks around nothing."""
@@ -51,12 +54,18 @@ class SegmentReader:
 
     def is_copy(self, source: XmlElement, target: XmlElement) -> bool:
         """Whether a target is nothing but its source again."""
-        first, second = (self.xml.text[side.inner : side.inner_end].strip() for side in (source, target))
-        return first == second
+        text, copy = source.inner, target.inner
+        first = self.xml.text[text : source.inner_end].strip()
+        return first == self.xml.text[copy : target.inner_end].strip()
 
     def _slot(self, element: XmlElement, keep_lines: bool) -> Parts:
         items = [item for item in self._list_inline(element, keep_lines) if item]
         return make_slot(items, escape_xml_text, read=read_xml_text, keep_lines=keep_lines)
+
+    def _cut_text(self, element: XmlElement, out: list[Part], keep_lines: bool) -> None:
+        """Add an element whose content is a text of its own."""
+        inside = self._slot(element, keep_lines)
+        out += [self.xml.opening(element), *inside, self.xml.closing(element)]
 
     def _cut_marks(self, element: XmlElement, with_marks: set[int], keep_lines: bool) -> list[Part]:
         """Return the parts of an element in which segments are marked; what stands between these stays as it is."""
@@ -66,13 +75,10 @@ class SegmentReader:
             out.append(self.xml.text[position : child.start])
             position = child.end
             if is_segment_mark(self.xml, child):
-                out += [self.xml.opening(child), *self._slot(child, keep_lines), self.xml.closing(child)]
+                self._cut_text(child, out, keep_lines)
             elif child.start in with_marks:
-                out += [
-                    self.xml.opening(child),
-                    *self._cut_marks(child, with_marks, keep_lines),
-                    self.xml.closing(child),
-                ]
+                inside = self._cut_marks(child, with_marks, keep_lines)
+                out += [self.xml.opening(child), *inside, self.xml.closing(child)]
             else:
                 out.append(self.xml.raw(child))
         return [*out, self.xml.text[position : element.inner_end]]
@@ -80,11 +86,16 @@ class SegmentReader:
     def _list_inline(self, element: XmlElement, keep_lines: bool) -> Iterator[str | Inline]:
         """Yield the texts and the inline markup in an element, in their order."""
         xml = self.xml
-        ends = {xml.attribute(child, "startRef"): child.end for child in element.children if child.name == "em"}
+        ends = {}
+        for child in element.children:
+            if child.name == "em":
+                ends[xml.attribute(child, "startRef")] = child.end
+
         position = element.inner
         for child in element.children:
             if child.start < position:
                 continue  # inside a protected stretch
+
             yield from self._split_text(xml.text[position : child.start])
             position = child.end
             if child.name in _AROUND_TEXT and child.end > child.inner:
@@ -95,7 +106,8 @@ class SegmentReader:
                 yield from self._list_inline(child, keep_lines)
                 yield Inline("closing", child.start, [xml.closing(child)])
             elif child.name == "sm" and _protects(xml, child):
-                # From an empty element to another: all between them stays, as in a mark that surrounds it.
+                # From an empty element to another: all between them stays, as in a mark that
+                # surrounds it.
                 position = max(child.end, ends.get(xml.attribute(child, "id"), element.inner_end))
                 self.reading.kept["protected"] += 1
                 yield Inline("single", None, [xml.text[child.start : position]])
@@ -108,6 +120,7 @@ class SegmentReader:
         if not self.has_text_tags:
             yield raw
             return
+
         position = 0
         for tag in _PHRASE_TAG.finditer(raw):
             yield raw[position : tag.start()]
@@ -122,7 +135,7 @@ class SegmentReader:
 
         def cut(child: XmlElement, out: list[Part]) -> None:
             if child.name == "mrk" and _protects(self.xml, child) is False:
-                out += [self.xml.opening(child), *self._slot(child, keep_lines), self.xml.closing(child)]
+                self._cut_text(child, out, keep_lines)
             else:
                 self.xml.cut_children(child, cut, out)
 
@@ -135,6 +148,7 @@ class SegmentReader:
         names = ("startRef",) if element.name == "ec" else ("i", "rid", "id")
         key = next(filter(None, (self.xml.attribute(element, name) for name in names)), None)
         opens, closes = element.name in _OPENING_CODES, element.name in _CLOSING_CODES
+
         parts: list[Part] = []
         self._cut_code(element, parts, keep_lines)
         if key is None or not (opens or closes):
@@ -146,7 +160,7 @@ class SegmentReader:
 
         def cut(child: XmlElement, out: list[Part]) -> None:
             if child.name == "sub":
-                out += [self.xml.opening(child), *self._slot(child, keep_lines), self.xml.closing(child)]
+                self._cut_text(child, out, keep_lines)
             else:
                 self._cut_code(child, out, keep_lines)
 
@@ -173,6 +187,7 @@ def list_segment_marks(xml: XmlText, element: XmlElement) -> list[SegmentMark]:
     """Return the outermost segments that are marked in a text, in their order."""
     marks: list[SegmentMark] = []
     seen: dict[str, int] = {}
+
     waiting = [(child, (child,)) for child in reversed(element.children)]
     while waiting:
         child, around = waiting.pop()
@@ -195,11 +210,15 @@ def replace_stretches(xml: XmlText, element: XmlElement, edits: Iterable[Edit]) 
     return join_markup([*parts, xml.text[position : element.end]])
 
 
-def place_target(xml: XmlText, unit: XmlElement, source: XmlElement, target: XmlElement | None, new: Parts) -> Edit:
+def place_target(
+    xml: XmlText, unit: XmlElement, source: XmlElement, target: XmlElement | None, new: Parts
+) -> Edit:
     """Return where a new target is written: in place of the old one, or behind the source, on a line of its own."""
     if target is not None:
         return target.start, target.end, new
-    start = max((child.end for child in unit.children if child.end <= source.start), default=unit.inner)
+    ends = [child.end for child in unit.children if child.end <= source.start]
+    start = max(ends, default=unit.inner)
+
     space = xml.text[start : source.start]
     return source.end, source.end, [space if not space.strip() else "", *new]
 
@@ -214,5 +233,8 @@ def open_element(opening: str) -> str:
 
 
 def _protects(xml: XmlText, mark: XmlElement) -> bool | None:
-    names = ("mtype", "translate")
-    return is_protected_mark({name: value for name in names if (value := xml.attribute(mark, name))})
+    attributes = {}
+    for name in ("mtype", "translate"):
+        if value := xml.attribute(mark, name):
+            attributes[name] = value
+    return is_protected_mark(attributes)

@@ -36,7 +36,8 @@ class Inline:
     kind: Literal["opening", "closing", "single"]
     key: Hashable
     parts: Parts
-    # What stands before and after each text between this opening tag and its closing tag, instead of `base_wrap`.
+    # What stands before and after each text between this opening tag and its closing tag, instead of
+    # `base_wrap`.
     wrap: tuple[str, str] | None = None
 
 
@@ -58,18 +59,23 @@ class TextSlot:
 
     text: str
     tags: Mapping[str, Parts] = field(default_factory=dict)  # what each numbered tag stands for
-    original: Parts | None = None  # the original markup, written back where the translation equals the text
+    # The original markup, written back where the translation equals the text.
+    original: Parts | None = None
     escape: Callable[[str], str] = _keep
     finish: Callable[[str], str] = _keep
     wraps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     base_wrap: tuple[str, str] = ("", "")
     before: Parts = ()  # what stands before the translation, and is a part of `original` too
     after: Parts = ()
-    mark: Callable[[Wrap, Review], Wrap] | None = None  # changes a wrap so that readers see that a person is needed
-    name_language: Callable[[Wrap, str], Wrap] | None = None  # names another language where a wrap names one
-    line_break: str | None = None  # what a line end is, where it stands between texts and not in one
+    # Changes a wrap so that readers see that a person is needed.
+    mark: Callable[[Wrap, Review], Wrap] | None = None
+    # Names another language where a wrap names one.
+    name_language: Callable[[Wrap, str], Wrap] | None = None
+    # What a line end is, where it stands between texts and not in one.
+    line_break: str | None = None
     unit: int | None = None  # number of the unit in a bilingual document that this text is in
-    heading: int = 0  # level of the heading that this text is, 1 for the largest; 0 for any other text
+    # Level of the heading that this text is, 1 for the largest; 0 for any other text.
+    heading: int = 0
 
     @property
     def is_translatable(self) -> bool:
@@ -77,19 +83,29 @@ class TextSlot:
         return LETTER.search(NUMBERED_TAG.sub("", self.text)) is not None
 
     def write(
-        self, translation: str, tags: Mapping[str, str], review: Review | None = None, language: str | None = None
+        self,
+        translation: str,
+        tags: Mapping[str, str],
+        review: Review | None = None,
+        language: str | None = None,
     ) -> str:
         """Write a translation with its markup, given what each numbered tag stands for and the language it is in."""
         pieces = [*_split_numbered_tags(translation, tags)]
         own = [*_split_numbered_tags(self.text, tags)]
-        there, here = ([piece for piece in found if piece in tags] for found in (own, pieces))
+        there = [piece for piece in own if piece in tags]
+        here = [piece for piece in pieces if piece in tags]
+
         # All tags once each, and no pair that crosses another unless it did so in the document.
         if sorted(here) != sorted(there) or not _find_crossing(here) <= _find_crossing(there):
-            # A tag too many or too few would damage the document: the text stands together, beside all tags in order.
+            # A tag too many or too few would damage the document: the text stands together, beside
+            # all tags in order.
             plain = "".join(piece for piece in pieces if piece not in tags)
-            first = next((i for i, piece in enumerate(own) if piece not in tags and piece.strip()), len(own))
+            first = 0
+            while first < len(own) and (own[first] in tags or not own[first].strip()):
+                first += 1
             pieces = [piece for piece in own[:first] if piece in tags]
             pieces += [plain, *(piece for piece in own[first:] if piece in tags)]
+
         out, wraps = [], [self.base_wrap]
         for piece in pieces:
             if piece in tags:
@@ -102,7 +118,9 @@ class TextSlot:
                 wrap = wraps[-1]
                 if language is not None and self.name_language is not None:
                     wrap = self.name_language(wrap, language)
-                before, after = self.mark(wrap, review) if review is not None and self.mark is not None else wrap
+                if review is not None and self.mark is not None:
+                    wrap = self.mark(wrap, review)
+                before, after = wrap
                 lines = [piece] if self.line_break is None else piece.split("\n")
                 written = [f"{before}{self.escape(line)}{after}" if line else "" for line in lines]
                 out.append((self.line_break or "").join(written))
@@ -128,6 +146,7 @@ def _find_crossing(tags: Sequence[str]) -> set[str]:
     """
     open_tags: list[str] = []
     crossing: set[str] = set()
+
     paired = set(tags)
     for tag in tags:
         opening = f"<{tag[2:]}"
@@ -152,7 +171,8 @@ def make_slot(
 ) -> Parts:
     """Join texts and inline markup to one slot; white space around it stays outside, and so does all without a text.
 
-    Texts are as they stand in the document; `read` gives their characters. Line ends are spaces unless `keep_lines`.
+    Texts are as they stand in the document; `read` gives their characters.
+    Line ends are spaces unless `keep_lines`.
     """
     raw, before, after = [*items], "", ""
     if raw and isinstance(raw[0], str):
@@ -161,29 +181,50 @@ def make_slot(
     if raw and isinstance(raw[-1], str):
         stripped = raw[-1].rstrip()
         after, raw[-1] = raw[-1][len(stripped) :], stripped
-    original = join_markup(part for item in raw for part in ([item] if isinstance(item, str) else item.parts))
+
+    stood: list[Part] = []
+    for item in raw:
+        stood += [item] if isinstance(item, str) else item.parts
+    original = join_markup(stood)
     items = [read(item) if isinstance(item, str) else item for item in raw]
     if not any(isinstance(item, str) and item.strip() for item in items):
         return join_markup([before, *original, after])
+
     if not keep_lines:
-        items = [_SPACE_WITH_LINE_END.sub(" ", item) if isinstance(item, str) else item for item in items]
+        items = [
+            _SPACE_WITH_LINE_END.sub(" ", item) if isinstance(item, str) else item for item in items
+        ]
+
     text, tags, _ = number_tags(items)
-    return [part for part in (before, TextSlot(text, tags, original, escape, finish), after) if part != ""]
+    return [
+        part
+        for part in (before, TextSlot(text, tags, original, escape, finish), after)
+        if part != ""
+    ]
 
 
-def number_tags(items: Sequence[str | Inline]) -> tuple[str, dict[str, Parts], dict[str, tuple[str, str]]]:
+def number_tags(
+    items: Sequence[str | Inline],
+) -> tuple[str, dict[str, Parts], dict[str, tuple[str, str]]]:
     """Return texts and inline markup as one text with numbered tags, what each stands for, and the wraps of some."""
+
     # A text may itself contain something like <0>, which must not be taken for a tag of ours.
-    used = {int(number) for item in items if isinstance(item, str) for number in NUMBERED_TAG.findall(item)}
+    used: set[int] = set()
+    for item in items:
+        if isinstance(item, str):
+            used.update(map(int, NUMBERED_TAG.findall(item)))
+
     numbers = (number for number in count() if number not in used)
     tags: dict[str, Parts] = {}
     wraps: dict[str, tuple[str, str]] = {}
     open_tags: dict[Hashable, list[int]] = {}
     out: list[str] = []
+
     for item in items:
         if isinstance(item, str):
             out.append(item)
             continue
+
         if item.kind == "closing":
             # HTML in the wild closes tags out of order, so it need not be the one opened last.
             opened = open_tags.get(item.key)
@@ -193,6 +234,7 @@ def number_tags(items: Sequence[str | Inline]) -> tuple[str, dict[str, Parts], d
             tag = f"<{number}/>" if item.kind == "single" else f"<{number}>"
             if item.kind == "opening":
                 open_tags.setdefault(item.key, []).append(number)
+
         tags[tag] = item.parts
         if item.wrap is not None:
             wraps[tag] = item.wrap
@@ -218,8 +260,8 @@ def fill_slots(
 ) -> str:
     """Join the parts of a document, with a translation in each of its slots.
 
-    `reviews` has the translations that are to be marked, each by the `id` of its slot. `language` is the language of
-    the translations.
+    `reviews` has the translations that are to be marked, each by the `id` of its slot. `language`
+    is the language of the translations.
     """
     reviews = reviews or {}
     out = []
@@ -230,6 +272,7 @@ def fill_slots(
         if isinstance(part, LanguagePlace):
             out.append(part.original if language is None else part.name(language))
             continue
+
         translation = next(translations)
         review = None if part.mark is None else reviews.get(id(part))
         if translation == part.text and part.original is not None and review is None:
@@ -237,11 +280,11 @@ def fill_slots(
             out.append(fill_slots(part.original, translations, reviews, language))
         else:
             out.append(fill_slots(part.before, translations, reviews, language))
-            tags = {tag: fill_slots(inner, translations, reviews, language) for tag, inner in part.tags.items()}
-            out += [
-                part.write(translation, tags, review, language),
-                fill_slots(part.after, translations, reviews, language),
-            ]
+            tags = {}
+            for tag, inner in part.tags.items():
+                tags[tag] = fill_slots(inner, translations, reviews, language)
+            out.append(part.write(translation, tags, review, language))
+            out.append(fill_slots(part.after, translations, reviews, language))
     return "".join(out)
 
 

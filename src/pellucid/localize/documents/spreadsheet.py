@@ -10,7 +10,12 @@ from pellucid.localize.documents.archive import Split, read_members
 from pellucid.localize.documents.document import Document
 from pellucid.localize.documents.drawing import list_drawings
 from pellucid.localize.documents.formulas import list_compared_texts, normalize_compared
-from pellucid.localize.documents.packages import count_comments, list_members, list_properties, read_package
+from pellucid.localize.documents.packages import (
+    count_comments,
+    list_members,
+    list_properties,
+    read_package,
+)
 from pellucid.localize.documents.paragraphs import (
     TAG,
     Item,
@@ -20,7 +25,15 @@ from pellucid.localize.documents.paragraphs import (
     make_paragraph,
 )
 from pellucid.localize.documents.reading import DocumentReading
-from pellucid.localize.documents.slots import LETTER, Inline, Part, Parts, TextSlot, join_markup, make_slot
+from pellucid.localize.documents.slots import (
+    LETTER,
+    Inline,
+    Part,
+    Parts,
+    TextSlot,
+    join_markup,
+    make_slot,
+)
 from pellucid.localize.documents.xml_tree import (
     XmlElement,
     XmlText,
@@ -37,8 +50,8 @@ _SHEET_TYPES = ("spreadsheetml.worksheet", "spreadsheetml.chartsheet", "spreadsh
 _COMMENT_TYPES = ("spreadsheetml.comments", "ms-excel.threadedcomments")
 _RAISED = re.compile(r"""<(?:\w+:)?vertAlign\b[^>]*=["'](?:superscript|subscript)["']""")
 
-# What is read of a sheet, which may have a million cells, so that no tree is made of it: texts that stand in cells,
-# formulas, headers and footers, and what is shown beside a cell.
+# What is read of a sheet, which may have a million cells, so that no tree is made of it: texts that
+# stand in cells, formulas, headers and footers, and what is shown beside a cell.
 _FORMULA = r"<((?:\w+:)?(?:f|formula|formula1|formula2))(?:\s[^<>]*)?(?<!/)>([^<]*)</\1\s*>"
 _IN_SHEETS = re.compile(
     r"<!--.*?-->|<!\[CDATA\[.*?\]\]>"
@@ -57,10 +70,18 @@ _NAMING = re.compile(r"<(?:\w+:)?(?:tableColumn|cacheField|filter|customFilter)\
 _NAMING_ATTRIBUTES = ("name", "totalsRowLabel", "val")
 # Pivot tables and the lists to filter them by, which have labels of their own.
 _CAPTION_TYPES = ("spreadsheetml.pivotTable", "ms-excel.slicer", "ms-excel.timeline")
-_CAPTIONS = ("caption", "rowHeaderCaption", "colHeaderCaption", "grandTotalCaption", "errorCaption", "missingCaption")
+_CAPTIONS = (
+    "caption",
+    "rowHeaderCaption",
+    "colHeaderCaption",
+    "grandTotalCaption",
+    "errorCaption",
+    "missingCaption",
+)
 # The label of a button or a box in a sheet, in a file that is often no sound XML.
 _CONTROL_LABEL = re.compile(
-    r"<(?:\w+:)?textbox\b(?:(?!</?(?:\w+:)?textbox\b).)*+</(?:\w+:)?textbox\s*>", re.DOTALL | re.IGNORECASE
+    r"<(?:\w+:)?textbox\b(?:(?!</?(?:\w+:)?textbox\b).)*+</(?:\w+:)?textbox\s*>",
+    re.DOTALL | re.IGNORECASE,
 )
 _SHEET = re.compile(r"<(?:\w+:)?sheet\s[^<>]*>")
 # The codes in headers and footers: places, fonts, sizes, and what is computed.
@@ -83,24 +104,31 @@ def read_xlsx_document(name: str, content: bytes, reading: DocumentReading) -> D
 
     sheets = list_members(types, *_SHEET_TYPES)
     tables = list_members(types, "spreadsheetml.table", "spreadsheetml.pivotCacheDefinition")
-    named = {text for member in [*main, *sheets, *tables] for text in _list_named_texts(read_text(member))}
+    named: set[str] = set()
+    for member in [*main, *sheets, *tables]:
+        named.update(_list_named_texts(read_text(member)))
+
     for tag in _SHEET.findall(read_text(main[0])):
-        reading.kept["other"] += any(LETTER.search(value) for value, _, _ in find_attributes(tag, ("name",)))
+        for value, _, _ in find_attributes(tag, ("name",)):
+            reading.count_text("other", value)
 
     strings = list_members(types, "spreadsheetml.sharedStrings")
     members: dict[str, Split] = dict.fromkeys(strings, partial(split_strings, named=named))
     members |= dict.fromkeys(sheets, partial(split_sheet, named=named))
     members |= dict.fromkeys(list_members(types, *_CAPTION_TYPES), split_captions)
     members |= list_drawings(types)
+
     for member in archive:
         if member.lower().endswith(".vml"):
-            labels = _CONTROL_LABEL.findall(archive[member].decode(errors="replace"))
-            reading.kept["other"] += sum(LETTER.search(TAG.sub(" ", label)) is not None for label in labels)
+            for label in _CONTROL_LABEL.findall(archive[member].decode(errors="replace")):
+                reading.count_text("other", TAG.sub(" ", label))
+
     comments = list_members(types, *_COMMENT_TYPES)
     if reading.with_comments:
         members |= dict.fromkeys(comments, partial(split_strings, named=()))
     else:
         count_comments(name, archive, comments, reading)
+
     members |= list_properties(types)
     return read_members(name, content, archive, members, reading)
 
@@ -109,12 +137,15 @@ def _list_named_texts(text: str) -> Iterator[str]:
     """Yield the texts of cells by which a formula, a list to choose from, a filter or a table finds something."""
     for match in _FORMULAS.finditer(text):
         yield from list_compared_texts(unescape(match[2]))
+
     for tag in _NAMING.findall(text):
         for value, _, _ in find_attributes(tag, _NAMING_ATTRIBUTES):
             yield normalize_compared(decode_escapes(value))
 
 
-def split_strings(name: str, text: str, reading: DocumentReading, named: "set[str] | tuple[()]") -> Parts:
+def split_strings(
+    name: str, text: str, reading: DocumentReading, named: "set[str] | tuple[()]"
+) -> Parts:
     """Take the shared strings of a workbook or its comments apart: each is a slot, except the named ones."""
     xml = parse_xml(name, text, reading)
 
@@ -135,7 +166,7 @@ def split_captions(name: str, text: str, reading: DocumentReading) -> Parts:
 
     def cut(element: XmlElement, out: list[Part]) -> None:
         if element.name == "dataField":
-            reading.kept["named"] += LETTER.search(xml.attribute(element, "name") or "") is not None
+            reading.count_text("named", xml.attribute(element, "name") or "")
         xml.cut_children(element, cut, out, cut_opening(xml, element, _CAPTIONS))
 
     return join_markup(xml.cut_root(cut))
@@ -149,6 +180,7 @@ def split_sheet(name: str, text: str, reading: DocumentReading, named: set[str])
     for number, match in enumerate(_IN_SHEETS.finditer(text)):
         if number % _TOGETHER == 0:
             reading.go_on()
+
         parts: Parts | None = None
         if match[1]:
             reading.kept["code"] += 1
@@ -162,6 +194,7 @@ def split_sheet(name: str, text: str, reading: DocumentReading, named: set[str])
         elif match[0][1] != "!":
             element = XmlElement("", 0, len(match[0]), len(match[0]), len(match[0]))
             parts = cut_opening(XmlText(match[0], element), element, _TEXT_ATTRIBUTES)
+
         if parts is not None:
             out += [text[position : match.start()], *parts]
             position = match.end()
@@ -187,9 +220,11 @@ def _describe_string(
     """Return a string as a slot with its formatting, without how it is pronounced, which its translation is not."""
     items = [*_list_items(xml, element)]
     text = "".join(item.text for item in items if isinstance(item, Run))
+
     if _is_named(text, named):
         reading.kept["named"] += 1
         return [xml.raw(element)]
+
     reading.kept["other"] += any(child.name == "rPh" for child in element.children)
     return make_paragraph(items, [xml.opening(element)], [xml.closing(element)], [xml.raw(element)])
 
@@ -204,13 +239,16 @@ def _list_items(xml: XmlText, element: XmlElement) -> Iterator[Item]:
         if text.name != "t":
             yield Inline("single", None, [xml.raw(child)])
             continue
+
         wrap, key = ("", ""), ""
         if child.name == "r":
             properties = xml.child(child, "rPr")
             formatting = xml.raw(properties) if properties else ""
             key = xml.text[properties.inner : properties.inner_end] if properties else ""
             wrap = (xml.opening(child) + formatting, xml.closing(child))
-        yield Run(decode_escapes(xml.content(text)), key, wrap, partial(_write_text, prefix), bool(_RAISED.search(key)))
+
+        shown, write = decode_escapes(xml.content(text)), partial(_write_text, prefix)
+        yield Run(shown, key, wrap, write, is_raised=_RAISED.search(key) is not None)
 
 
 def _read_text(raw: str) -> str:
@@ -231,12 +269,14 @@ def _describe_header(element: str, start: int, raw: str) -> Parts:
     end = start + len(raw)
     # Names of fonts stand in quotation marks, which are written as the file does.
     escape = _escape_with_quotes if "&quot;" in raw else escape_xml_text
+
     out: list[Part] = [element[:start]]
     for piece in _PLACE_OF_HEADER.split(read_xml_text(raw)):
         if _PLACE_OF_HEADER.fullmatch(piece):
             out.append(escape(piece))
         else:
             out += make_paragraph(_list_header_items(piece, escape), [], [], [escape(piece)])
+
     # As it was, where nothing is translated: an ampersand may be written in more than one way.
     return [*out, element[end:]] if any(isinstance(part, TextSlot) for part in out) else [element]
 

@@ -43,6 +43,7 @@ def describe_subtitle(text: str, marks: SubtitleMarks) -> Parts:
     if len(starts) == 1 and starts[0] > 0 and not _ends_sentence(lines[starts[0] - 1], marks):
         starts = []  # a dash inside a sentence
     bounds = sorted({0, *starts}) if len(lines) > 1 else [0]
+
     parts: list[Part] = []
     for first, last in zip(bounds, [*bounds[1:], len(lines)], strict=True):
         parts += _describe_speech("".join(lines[first:last]), marks)
@@ -67,6 +68,7 @@ def _begins_speech(line: str, marks: SubtitleMarks) -> bool:
     """Whether somebody begins to speak with a line."""
     if _VOICE.match(line):
         return True
+
     words = marks.pattern.sub("", line).lstrip()
     return (_DASH.match(words) or _NAME.match(words)) is not None
 
@@ -81,29 +83,40 @@ def _describe_speech(text: str, marks: SubtitleMarks) -> Parts:
     start = _skip_marks(items, marks)
     first = 0  # from here on marks may belong to the words
     quote = ""
-    if start < len(items) and isinstance(words := items[start], str) and (dash := _DASH.match(words.lstrip())):
+    words = items[start] if start < len(items) else None
+    if isinstance(words, str) and (dash := _DASH.match(words.lstrip())):
         cut = len(words) - len(words.lstrip()) + dash.end()
         items[start : start + 1] = [part for part in (words[:cut], words[cut:]) if part]
         quote = dash[0][0] if dash[0][0] in _QUOTES else ""
         first = start + 1
         start = first + _skip_marks(items[first:], marks)
+
     stop = len(items) - _skip_marks(items[start:][::-1], marks)
     if quote and stop > start and isinstance(words := items[stop - 1], str):
-        spoken = words.rstrip().rstrip(_QUOTES)  # the quotation mark that belongs to the one before the dash
+        # The quotation mark that belongs to the one before the dash.
+        spoken = words.rstrip().rstrip(_QUOTES)
         items[stop - 1 : stop] = [spoken, words[len(spoken) :]]
 
     unopened, unclosed = _find_lone_tags(items[start:stop])
     start = next((i for i in range(first, start) if _is_tag(items[i], "opening", unopened)), start)
     closings = [i for i in range(stop, len(items)) if _is_tag(items[i], "closing", unclosed)]
     stop = closings[-1] + 1 if closings else stop
+
     middle = items[start:stop]
-    ends = [item.strip(" \t") for item in middle if isinstance(item, str) and marks.breaks.fullmatch(item)]
+    ends = []
+    for item in middle:
+        if isinstance(item, str) and marks.breaks.fullmatch(item):
+            ends.append(item.strip(" \t"))
+
     slot = make_slot(middle, marks.escape, read=read, finish=partial(wrap_evenly, ends=ends))
     return join_markup([*_list_parts(items[:start]), *slot, *_list_parts(items[stop:])])
 
 
 def _list_parts(items: Sequence[str | Inline]) -> list[Part]:
-    return [part for item in items for part in ([item] if isinstance(item, str) else item.parts)]
+    parts: list[Part] = []
+    for item in items:
+        parts += [item] if isinstance(item, str) else item.parts
+    return parts
 
 
 def _split_marks(text: str, marks: SubtitleMarks) -> list[str | Inline]:
@@ -171,14 +184,18 @@ def wrap_evenly(text: str, ends: Sequence[str]) -> str:
     """
     if not ends:
         return text
+
     lines = len(ends) + 1
     words = _WORD.findall(text)
     lengths = [len(_MARK.sub("", word)) for word in words]
     total, position = max(1, sum(lengths) + len(words) - 1), 0
+
     out: list[list[str]] = [[] for _ in range(lines)]
     for word, length in zip(words, lengths, strict=True):
         # A word stands on the line in whose share of the text its middle is.
         out[min(lines - 1, int((position + length / 2) * lines / total))].append(word)
         position += length + 1
+
     written = [" ".join(line) for line in out if line]
-    return "".join(f"{line}{end}" for line, end in zip(written, [*ends[: len(written) - 1], ""], strict=True))
+    its_ends = [*ends[: len(written) - 1], ""]
+    return "".join(f"{line}{end}" for line, end in zip(written, its_ends, strict=True))

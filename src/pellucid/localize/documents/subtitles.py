@@ -21,9 +21,10 @@ _LANGUAGE = re.compile(r"(Language:\s*)([A-Za-z0-9_-]+)(\s*)")
 _NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s.*)?|Region:.*")
 _POSITION = r"\{\\[^{}]*\}"
 
-# SBV ends a line with [br] or with a line end; ASS with \N, which other formats have from there. The small letters are
-# a line end that is seldom one, and a space.
-_BREAKS = re.compile(r"(?<![ \t])[ \t]*+(?:(?:(?i:\[br\]|<br\s*/?>)|\\N)(?:[ \t]*+\r?\n)?|\r?\n)[ \t]*+")
+# SBV ends a line with [br] or with a line end; ASS with \N, which other formats have from there.
+# The small letters are a line end that is seldom one, and a space.
+_BREAK = r"(?:(?i:\[br\]|<br\s*/?>)|\\N)(?:[ \t]*+\r?\n)?|\r?\n"
+_BREAKS = re.compile(rf"(?<![ \t])[ \t]*+(?:{_BREAK})[ \t]*+")
 _SRT_MARKS = SubtitleMarks(
     re.compile(
         rf"{_POSITION}|\{{/?(?:[biusBIUS]|[yYcCsSfF]:[^{{}}]*)\}}|(?-i:\\[nh])"
@@ -38,7 +39,9 @@ _VTT_MARKS = SubtitleMarks(
     escape=partial(escape, quote=False),
     breaks=_BREAKS,
 )
-_ASS_MARKS = SubtitleMarks(re.compile(r"\{[^{}]*\}|\\[nh]"), breaks=re.compile(r"(?<![ \t])[ \t]*+\\N[ \t]*+"))
+_ASS_MARKS = SubtitleMarks(
+    re.compile(r"\{[^{}]*\}|\\[nh]"), breaks=re.compile(r"(?<![ \t])[ \t]*+\\N[ \t]*+")
+)
 _ASS_DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 
 
@@ -52,12 +55,14 @@ def read_subtitles(name: str, content: bytes, reading: DocumentReading) -> Docum
 def split_subtitles(name: str, text: str, reading: DocumentReading) -> Parts:
     """Take subtitles apart: the lines of each are one text, or one for each person who speaks.
 
-    The content decides the format, even if the name says another. Raises ValueError where there are no subtitles in it.
+    The content decides the format, even if the name says another. Raises
+    ValueError where there are no subtitles in it.
     """
     lines = LINE.findall(text)
     if lines and _HEADER.fullmatch(lines[0].rstrip("\r\n")):
         return _split_webvtt(lines, reading)
-    if name.lower().endswith((".ass", ".ssa")) or text.lstrip("\ufeff \t\r\n").lower().startswith("[script info]"):
+    begins_ass = text.lstrip("\ufeff \t\r\n").lower().startswith("[script info]")
+    if begins_ass or name.lower().endswith((".ass", ".ssa")):
         return _split_ass(name, lines, reading)
     return _split_srt(name, lines, reading)
 
@@ -67,24 +72,32 @@ def _split_srt(name: str, lines: Sequence[str], reading: DocumentReading) -> Par
     times = [number for number, line in enumerate(lines) if _is_times(line)]
     if not times and any(line.strip("\ufeff \t\r\n") for line in lines):
         raise ValueError(
-            f"{name} has no line such as 00:00:01,000 --> 00:00:02,500, so it holds no subtitles (SRT, WebVTT, SBV)"
+            f"{name} has no line such as 00:00:01,000 --> 00:00:02,500, so it holds no subtitles "
+            "(SRT, WebVTT, SBV)"
         )
+
     parts: list[Part] = []
     position = 0
-    reading.kept["other"] += any(map(str.isalpha, "".join(lines[: times[0] if times else 0])))  # no player shows it
+    # No player shows it.
+    reading.kept["other"] += any(map(str.isalpha, "".join(lines[: times[0] if times else 0])))
+
     for number, following in pairwise([*times, len(lines)]):
         last = following
-        # The number of the next subtitle stands before its times, even where there is no empty line before it.
-        if following < len(lines) and lines[following - 1].strip().isdecimal() and following - 1 > number:
-            last = following - 1
-        parts += [*lines[position : number + 1], *_describe_paragraphs(lines[number + 1 : last], _SRT_MARKS)]
+        # The number of the next subtitle stands before its times, even where there is no empty line
+        # before it.
+        if following < len(lines) and following - 1 > number:
+            last -= lines[following - 1].strip().isdecimal()
+
+        parts += lines[position : number + 1]
+        parts += _describe_paragraphs(lines[number + 1 : last], _SRT_MARKS)
         position = last
         reading.go_on()
     return join_markup([*parts, *lines[position:]])
 
 
 def _is_times(line: str) -> bool:
-    return (_TIMES.fullmatch(line.rstrip("\r\n")) or _SBV_TIMES.fullmatch(line.rstrip("\r\n"))) is not None
+    content = line.rstrip("\r\n")
+    return (_TIMES.fullmatch(content) or _SBV_TIMES.fullmatch(content)) is not None
 
 
 def _describe_paragraphs(lines: Sequence[str], marks: SubtitleMarks) -> list[Part]:
@@ -111,6 +124,7 @@ def _split_webvtt(lines: Sequence[str], reading: DocumentReading) -> Parts:
         if line.strip("\r\n"):
             block.append(line)
             continue
+
         times = [number for number, text in enumerate(block) if "-->" in text]
         first = times[0] if times else len(block)
         if is_header and block:
@@ -118,11 +132,15 @@ def _split_webvtt(lines: Sequence[str], reading: DocumentReading) -> Parts:
             is_header = False
         else:
             parts += block[:first]
-            # Players do not show a text without times, such as one behind an empty line in a subtitle.
+            # Players do not show a text without times, such as one behind an empty line in a
+            # subtitle.
             if block and not times and not _NO_CUE.fullmatch(block[0].rstrip("\r\n")):
                 reading.kept["other"] += 1
+
         for number, following in pairwise([*times, len(block)]):
-            parts += [block[number], *_describe_paragraphs(block[number + 1 : following], _VTT_MARKS)]
+            parts.append(block[number])
+            parts += _describe_paragraphs(block[number + 1 : following], _VTT_MARKS)
+
         parts.append(line)
         block = []
         reading.go_on()
@@ -147,19 +165,23 @@ def _split_ass(name: str, lines: Sequence[str], reading: DocumentReading) -> Par
     for line in lines:
         kind, _, rest = line.partition(":")
         kind = kind.strip().lower()
+
         if line.startswith("["):
             section = line.strip().lower()
         if section == "[events]" and kind == "format":
             fields = rest.count(",") + 1
         if kind == "comment":
             reading.kept["comments"] += 1
+
         columns = line.split(",", fields - 1)
         if kind != "dialogue" or len(columns) < fields:
             parts.append(line)
             continue
+
         has_dialogue = True
         text = columns[-1].rstrip("\r\n")
         parts.append(line[: len(line) - len(columns[-1])])
+
         if _ASS_DRAWING.search(text):
             reading.kept["code"] += 1
             parts.append(text)
@@ -167,6 +189,9 @@ def _split_ass(name: str, lines: Sequence[str], reading: DocumentReading) -> Par
             parts += describe_subtitle(text, _ASS_MARKS)
         parts.append(line[len(line.rstrip("\r\n")) :])
         reading.go_on()
+
     if lines and not has_dialogue:
-        raise ValueError(f"{name} has no line that begins with Dialogue:, so it holds no subtitles (ASS, SSA)")
+        raise ValueError(
+            f"{name} has no line that begins with Dialogue:, so it holds no subtitles (ASS, SSA)"
+        )
     return join_markup(parts)

@@ -10,7 +10,12 @@ from itertools import accumulate
 
 from pellucid.localize.documents.archive import Split, read_members
 from pellucid.localize.documents.document import Document
-from pellucid.localize.documents.drawing import DRAWING_TEXTS, DrawingReader, count_unread_drawings, list_drawings
+from pellucid.localize.documents.drawing import (
+    DRAWING_TEXTS,
+    DrawingReader,
+    count_unread_drawings,
+    list_drawings,
+)
 from pellucid.localize.documents.packages import (
     count_comments,
     list_members,
@@ -34,11 +39,28 @@ from pellucid.localize.documents.paragraphs import (
 )
 from pellucid.localize.documents.reading import DocumentReading
 from pellucid.localize.documents.slots import LETTER, Inline, Part, Parts, Review, Wrap, join_markup
-from pellucid.localize.documents.xml_tree import XmlElement, XmlText, decode_xml, escape_xml_text, parse_xml
+from pellucid.localize.documents.xml_tree import (
+    XmlElement,
+    XmlText,
+    decode_xml,
+    escape_xml_text,
+    parse_xml,
+)
 
-# The ends of the types of those parts that hold text; templates and files with macros have types of their own.
-_MAIN_TYPES = ("document.main", "document.macroEnabled.main", "template.main", "template.macroEnabledTemplate.main")
-_MORE_TYPES = tuple(f"wordprocessingml.{kind}" for kind in ("header", "footer", "footnotes", "endnotes"))
+# The ends of the types of those parts that hold text; templates and files with macros have types of
+# their own.
+_MAIN_TYPES = (
+    "document.main",
+    "document.macroEnabled.main",
+    "template.main",
+    "template.macroEnabledTemplate.main",
+)
+_MORE_TYPES = (
+    "wordprocessingml.header",
+    "wordprocessingml.footer",
+    "wordprocessingml.footnotes",
+    "wordprocessingml.endnotes",
+)
 _COMMENTS = "wordprocessingml.comments"
 _NUMBERING = "wordprocessingml.numbering"
 _LANGUAGE_TYPES = ("wordprocessingml.styles", "wordprocessingml.settings")
@@ -51,39 +73,73 @@ def read_docx(name: str, content: bytes, reading: DocumentReading) -> Document:
     main = list_members(types, *_MAIN_TYPES)
     if not main:
         raise ValueError(f"{name} is not a DOCX document: no file in it is its text")
+
     styles = list_members(types, "wordprocessingml.styles")
     levels: dict[str, int] = {}
     for member in styles:
-        # Headings only divide the text into chapters: a document with damaged styles is translated without them.
+        # Headings only divide the text into chapters: a document with damaged styles is translated
+        # without them.
         with suppress(ValueError):
             levels |= list_heading_styles(name, decode_xml(name, archive[member])[0], reading)
-    texts = [*main, *(member for kind in _MORE_TYPES for member in list_members(types, kind))]
+
+    texts = [*main]
+    for kind in _MORE_TYPES:
+        texts += list_members(types, kind)
     comments = list_members(types, _COMMENTS)
     if reading.with_comments:
         texts += comments
     else:
         count_comments(name, archive, comments, reading)
+
     for member in list_members(types, _NUMBERING):
         # What stands before the numbers of paragraphs need not be sound where nobody translates it.
         with suppress(ValueError):
-            _count_numbering(parse_xml(name, decode_xml(name, archive[member])[0], reading), reading)
+            text, _ = decode_xml(name, archive[member])
+            _count_numbering(parse_xml(name, text, reading), reading)
+
     members: dict[str, Split] = dict.fromkeys(texts, partial(split_docx, heading_styles=levels))
     members |= list_drawings(types)
     members |= list_properties(types)
-    split = partial(split_language_places, elements=("lang", "themeFontLang"), attributes=_LANGUAGE_ATTRIBUTES)
+
+    split = partial(
+        split_language_places, elements=("lang", "themeFontLang"), attributes=_LANGUAGE_ATTRIBUTES
+    )
+
     members |= dict.fromkeys(list_members(types, *_LANGUAGE_TYPES), split)
     return read_members(name, content, archive, members, reading)
 
 
 # Elements of a paragraph that surround runs.
-_CONTAINERS = ("hyperlink", "ins", "moveTo", "smartTag", "customXml", "bdo", "dir", "sdt", "fldSimple")
-# What Word or the author noted about the old words: spelling, the end of a page, where to hyphenate.
+_CONTAINERS = (
+    "hyperlink",
+    "ins",
+    "moveTo",
+    "smartTag",
+    "customXml",
+    "bdo",
+    "dir",
+    "sdt",
+    "fldSimple",
+)
+# What Word or the author noted about the old words: spelling, the end of a page, where to
+# hyphenate.
 _FORGOTTEN = ("proofErr", "lastRenderedPageBreak", "softHyphen")
 
-_RANGES = {"bookmarkStart": "bookmarkEnd", "commentRangeStart": "commentRangeEnd", "permStart": "permEnd"}
+_RANGES = {
+    "bookmarkStart": "bookmarkEnd",
+    "commentRangeStart": "commentRangeEnd",
+    "permStart": "permEnd",
+}
 _RANGE_ENDS = {end: start for start, end in _RANGES.items()}
-_KEPT = {"del": "deleted", "moveFrom": "deleted", "oMath": "code", "oMathPara": "code", "rt": "other"}
-# Two branches, and a reader sees one of them: content that not every program can show, and what the others show.
+_KEPT = {
+    "del": "deleted",
+    "moveFrom": "deleted",
+    "oMath": "code",
+    "oMathPara": "code",
+    "rt": "other",
+}
+# Two branches, and a reader sees one of them: content that not every program can show, and what the
+# others show.
 _BRANCHES = ("Choice", "Fallback")
 _UNTOUCHED = (*_KEPT, "sectPr", "rPr")
 # What has no other text in it than its own.
@@ -121,18 +177,22 @@ def list_heading_styles(name: str, styles: str, reading: DocumentReading) -> dic
         key = xml.attribute(style, f"{xml.prefix(style)}styleId")
         if style.name != "style" or key is None:
             continue
+
         if parent := _read_value(xml, xml.child(style, "basedOn")):
             based_on[key] = parent
+
         # Word writes the names of its own styles in English, in all languages of its menus.
         named = _HEADING_STYLE.fullmatch(_read_value(xml, xml.child(style, "name")) or "")
         level = _read_outline_level(xml, xml.child(style, "pPr"))
+
         if level is not None:
             levels[key] = level
         elif named:
             levels[key] = int(named[1])
 
     for key in based_on:
-        # Each style is looked at once, and all those that lead to one have its level; some lead in a circle.
+        # Each style is looked at once, and all those that lead to one have its level; some lead in a
+        # circle.
         chain: dict[str, None] = {}
         while key not in levels and key in based_on and key not in chain:
             chain[key] = None
@@ -160,16 +220,20 @@ def split_docx(
 ) -> Parts:
     """Take the main text, a header, a footer or the notes of a DOCX document apart: each paragraph is a slot.
 
-    Formatting that most of its text does not have is an inline tag; so are links, bookmarks, fields and pictures, whose
-    descriptions are slots of their own. Texts that were deleted with their change recorded, and formulas, stay as they
-    are. `heading_styles` come from `list_heading_styles`.
+    Formatting that most of its text does not have is an inline tag; so are links,
+    bookmarks, fields and pictures, whose descriptions are slots of their own. Texts that
+    were deleted with their change recorded, and formulas, stay as they are.
+    `heading_styles` come from `list_heading_styles`.
     """
     xml = parse_xml(name, text, reading)
     count_kept(xml, _KEPT, reading)
     count_unread_drawings(xml, reading)
+
     for element in xml.walk(xml.root):
         reading.kept["code"] += _is_field_begin(xml, element)
-        reading.kept["other"] += element.name in _KEPT_ATTRIBUTES and _has_kept_attribute(xml, element)
+        if element.name in _KEPT_ATTRIBUTES:
+            reading.kept["other"] += _has_kept_attribute(xml, element)
+
     reader = _DocxReader(xml, heading_styles or {})
     parts = reader.describe_all(xml.root)
     reading.kept["other"] += reader.count_unread()
@@ -180,8 +244,9 @@ def _has_kept_attribute(xml: XmlText, element: XmlElement) -> bool:
     """Return whether an element of a form has a text that is not translated, as an item without a text to show has."""
     prefix = xml.prefix(element)
     value = xml.attribute(element, prefix + _KEPT_ATTRIBUTES[element.name]) or ""
-    is_shown = xml.attribute(element, f"{prefix}displayText") is None
-    return is_shown and value not in ("true", "false", "on", "off") and LETTER.search(value) is not None
+    if xml.attribute(element, f"{prefix}displayText") is not None:
+        return False
+    return value not in ("true", "false", "on", "off") and LETTER.search(value) is not None
 
 
 def _count_numbering(xml: XmlText, reading: DocumentReading) -> None:
@@ -189,7 +254,7 @@ def _count_numbering(xml: XmlText, reading: DocumentReading) -> None:
     for level in xml.walk(xml.root):
         if level.name == "lvl" and _read_value(xml, xml.child(level, "numFmt")) != "bullet":
             text = _read_value(xml, xml.child(level, "lvlText")) or ""
-            reading.kept["other"] += LETTER.search(text) is not None
+            reading.count_text("other", text)
 
 
 def _is_field_begin(xml: XmlText, element: XmlElement) -> bool:
@@ -204,10 +269,11 @@ class _DocxReader:
         self.xml = xml
         self.heading_styles = heading_styles
         self.drawings = DrawingReader(xml)
-        # Each paragraph and field once: a text box in a text box in a text box would otherwise take twice the time with
-        # each.
+        # Each paragraph and field once: a text box in a text box in a text box would otherwise take
+        # twice the time with each.
         self.described: dict[int, Parts] = {}
-        self.read_texts: set[int] = set()  # where those texts of runs begin that a paragraph has as its own
+        # Where those texts of runs begin that a paragraph has as its own.
+        self.read_texts: set[int] = set()
 
     def count_unread(self) -> int:
         """Return in how many paragraphs words stand in a place that is not read."""
@@ -216,12 +282,15 @@ class _DocxReader:
         waiting = [(xml.root, 0)]
         while waiting:
             element, paragraph = waiting.pop()
-            if element.name == "t" and element.start not in self.read_texts and LETTER.search(xml.content(element)):
-                paragraphs.add(paragraph)
+            if element.name == "t" and element.start not in self.read_texts:
+                if LETTER.search(xml.content(element)):
+                    paragraphs.add(paragraph)
             elif element.name == "p":
                 paragraph = element.start
+
             # Shapes have texts of another kind, which are not read as runs.
-            if element.name not in _KEPT and not (element.name == "p" and xml.prefix(element) == "a:"):
+            is_in_shape = element.name == "p" and xml.prefix(element) == "a:"
+            if element.name not in _KEPT and not is_in_shape:
                 waiting += [(child, paragraph) for child in element.children]
         return len(paragraphs)
 
@@ -238,7 +307,7 @@ class _DocxReader:
             out += parts
         elif element.name in _UNTOUCHED:
             out.append(self.xml.raw(element))
-        elif element.name in _BRANCHES and any(child.name in ("r", "t", *_CONTAINERS) for child in element.children):
+        elif element.name in _BRANCHES and any(map(_is_run_or_text, element.children)):
             parts = self.described[element.start] = self.describe_branch(element)
             out += parts
         else:
@@ -249,6 +318,7 @@ class _DocxReader:
 
         Where both say the same, they are the same text, and so are their translations.
         """
+
         xml = self.xml
         prefix = xml.prefix(branch.children[0])
         if any(child.name == "t" for child in branch.children):
@@ -257,6 +327,7 @@ class _DocxReader:
         else:
             items = _join_fields([*self.list_items(branch)])
             mark, name_language = _highlight if prefix else None, _name_language
+
         return make_paragraph(
             items,
             [xml.opening(branch)],
@@ -269,7 +340,9 @@ class _DocxReader:
     def describe_opening(self, element: XmlElement) -> Parts:
         """Return the parts of an opening tag: what it says to people is a slot."""
         names = _TEXT_ATTRIBUTES.get(element.name)
-        return [self.xml.opening(element)] if names is None else cut_opening(self.xml, element, names)
+        if names is None:
+            return [self.xml.opening(element)]
+        return cut_opening(self.xml, element, names)
 
     def describe(self, element: XmlElement) -> Parts:
         """Return the parts of an element."""
@@ -290,7 +363,8 @@ class _DocxReader:
             [self.xml.opening(paragraph)],
             [self.xml.closing(paragraph)],
             [self.xml.raw(paragraph)] if self.is_plain(paragraph) else self.describe_all(paragraph),
-            mark=_highlight if self.xml.prefix(paragraph) else None,  # a value needs the prefix, too
+            # A value needs the prefix, too.
+            mark=_highlight if self.xml.prefix(paragraph) else None,
             name_language=_name_language,
             heading=self.find_heading_level(paragraph),
         )
@@ -309,9 +383,11 @@ class _DocxReader:
         """Return the level of a heading, which its style tells, or the paragraph itself; 0 for any other."""
         properties = self.xml.child(paragraph, "pPr")
         level = _read_outline_level(self.xml, properties)
+
         if level is not None or properties is None:
             return level or 0
-        return self.heading_styles.get(_read_value(self.xml, self.xml.child(properties, "pStyle")) or "", 0)
+        style = _read_value(self.xml, self.xml.child(properties, "pStyle"))
+        return self.heading_styles.get(style or "", 0)
 
     def list_items(self, element: XmlElement) -> Iterator[Item]:
         """Yield the texts of a paragraph, or of a container in it, with everything between them."""
@@ -356,16 +432,22 @@ class _DocxReader:
     def list_run_items(self, run: XmlElement) -> Iterator[Item]:
         """Yield the texts of a run and the other things in it."""
         xml = self.xml
-        properties = xml.child(run, "rPr")
-        formatting = xml.raw(properties) if properties else ""
-        key = _NO_FORMATTING.sub("", xml.text[properties.inner : properties.inner_end]) if properties else ""
+        formatting = key = ""
+        if properties := xml.child(run, "rPr"):
+            formatting = xml.raw(properties)
+            key = _NO_FORMATTING.sub("", xml.text[properties.inner : properties.inner_end])
+
         prefix = xml.prefix(run)
-        return self.list_text_items(run, key, (xml.opening(run) + formatting, f"</{prefix}r>"), prefix)
+        wrap = xml.opening(run) + formatting, f"</{prefix}r>"
+        return self.list_text_items(run, key, wrap, prefix)
 
     def list_text_items(self, run: XmlElement, key: str, wrap: Wrap, prefix: str) -> Iterator[Item]:
         """Yield the texts in a run, or in a part of one, with its formatting and what stands around each."""
         xml, escape = self.xml, _escape_in_runs(prefix)
-        is_raised, is_sign = _RAISED.search(wrap[0]) is not None, _SIGN_FONT.search(wrap[0]) is not None
+
+        is_raised = _RAISED.search(wrap[0]) is not None
+        is_sign = _SIGN_FONT.search(wrap[0]) is not None
+
         for child in run.children:
             if child.name == "t":
                 self.read_texts.add(child.start)
@@ -376,8 +458,10 @@ class _DocxReader:
                 raw = xml.content(child)
                 is_kept = xml.attribute(child, "xml:space") == "preserve"
                 text = SPACES.sub(_keep_spaces, raw) if is_kept else SPACES.sub(" ", raw.strip())
-            elif child.name == "tab" or (child.name in ("br", "cr") and "=" not in xml.opening(child)):
-                text = "\t" if child.name == "tab" else "\n"
+            elif child.name == "tab":
+                text = "\t"
+            elif child.name in ("br", "cr") and "=" not in xml.opening(child):
+                text = "\n"
             elif child.name == "noBreakHyphen":
                 text = "\u2011"
             elif child.name == "ruby":
@@ -388,10 +472,10 @@ class _DocxReader:
             elif child.name == "rPr" or child.name in _FORGOTTEN:
                 continue
             else:
-                parts = [wrap[0], *self.describe(child), wrap[1]]
-                is_field_mark = child.name in ("fldChar", "instrText")
-                kind = xml.attribute(child, f"{xml.prefix(child)}fldCharType") if is_field_mark else None
-                yield Inline("single", _FieldMark(kind) if is_field_mark else None, parts)
+                mark = None
+                if child.name in ("fldChar", "instrText"):
+                    mark = _FieldMark(xml.attribute(child, f"{xml.prefix(child)}fldCharType"))
+                yield Inline("single", mark, [wrap[0], *self.describe(child), wrap[1]])
                 continue
             yield Run(text, key, wrap, escape, is_raised)
 
@@ -399,6 +483,10 @@ class _DocxReader:
 def _keep_spaces(match: re.Match[str]) -> str:
     """Return white space as Word shows it: as many spaces as there are, a line end in the file among them."""
     return " " * len(match[0])
+
+
+def _is_run_or_text(element: XmlElement) -> bool:
+    return element.name in ("r", "t", *_CONTAINERS)
 
 
 def _is_properties(element: XmlElement) -> bool:
@@ -414,7 +502,9 @@ def _escape_in_runs(prefix: str) -> Callable[[str], str]:
     def escape(text: str) -> str:
         out = []
         for stretch, markup in split_at_breaks(text, breaks):
-            out.append(f'<{name} xml:space="preserve">{escape_xml_text(stretch)}</{name}>' if stretch else "")
+            if stretch:
+                content = escape_xml_text(stretch)
+                out.append(f'<{name} xml:space="preserve">{content}</{name}>')
             out.append(markup)
         return "".join(out)
 
@@ -426,14 +516,17 @@ def _name_language(wrap: Wrap, language: str) -> Wrap:
     before, after = wrap
 
     def write(match: re.Match[str]) -> str:
-        return write_language(match[0], [match[1] + name for name in _LANGUAGE_ATTRIBUTES], language)
+        names = [match[1] + name for name in _LANGUAGE_ATTRIBUTES]
+        return write_language(match[0], names, language)
 
     return _LANGUAGE.sub(write, before), after
 
 
 _HIGHLIGHTS = {"look": "yellow", "redo": "red"}
 # What may stand behind a highlight in the formatting of a run, whose order is fixed.
-_BEHIND_HIGHLIGHT = "u|effect|bdr|shd|fitText|vertAlign|rtl|cs|em|lang|eastAsianLayout|specVanish|oMath|rPrChange"
+_BEHIND_HIGHLIGHT = (
+    "u|effect|bdr|shd|fitText|vertAlign|rtl|cs|em|lang|eastAsianLayout|specVanish|oMath|rPrChange"
+)
 
 
 def _highlight(wrap: Wrap, review: Review) -> Wrap:
@@ -444,11 +537,17 @@ def _highlight(wrap: Wrap, review: Review) -> Wrap:
     before, after = wrap
     prefix = after.removeprefix("</").rpartition(":")[0] + ":"
     mark = f'<{prefix}highlight {prefix}val="{_HIGHLIGHTS[review.grade]}"/>'
+
     start = before.find(f"<{prefix}rPr")
-    behind = re.search(rf"<{prefix}(?:{_BEHIND_HIGHLIGHT})\b|</{prefix}rPr>", before[start:]) if start >= 0 else None
+    behind = None
+    if start >= 0:
+        pattern = rf"<{prefix}(?:{_BEHIND_HIGHLIGHT})\b|</{prefix}rPr>"
+        behind = re.search(pattern, before[start:])
+
     if behind is None:  # no formatting, or an empty element
         opening = before[:start] if start >= 0 else before
         return f"{opening}<{prefix}rPr>{mark}</{prefix}rPr>", after
+
     place = start + behind.start()
     formatting = re.sub(rf"<{prefix}highlight\b[^>]*>", "", before[start:place])
     return f"{before[:start]}{formatting}{mark}{before[place:]}", after
@@ -474,6 +573,7 @@ def _find_fields(items: list[Item]) -> dict[int, tuple[int, int]]:
     fields: dict[int, tuple[int, int]] = {}
     if not any(map(_read_field_mark, items)):
         return fields
+
     partners = pair_tags(items)
     begun: list[_OpenField] = []
     for i, item in enumerate(items):
@@ -523,7 +623,9 @@ def _join_fields(items: list[Item]) -> Iterator[Item]:
     if not fields:
         yield from items
         return
-    words = [0, *accumulate(has_words([item]) for item in items)]  # how many of the items before each place have words
+
+    # How many of the items before each place have words.
+    words = [0, *accumulate(has_words([item]) for item in items)]
     ends: set[int] = set()
     place = 0
     while place < len(items):

@@ -21,7 +21,8 @@ UNITS = ("trans-unit", "segment")
 """The elements that hold a source and its target, in XLIFF 1.2 and in XLIFF 2."""
 
 _NAMESPACE = re.compile(r"""\sxmlns:([^\s=]+)\s*=\s*["']([^"']*)["']""")
-# What is written on a unit whose translation is a machine's, in the words of the program whose file it is.
+# What is written on a unit whose translation is a machine's, in the words of the program whose file
+# it is.
 _TOOL_STATES = {
     MEMOQ: (("status", "MachineTranslated"),),
     PHRASE: (("confirmed", "0"), ("trans-origin", "mt")),
@@ -34,9 +35,9 @@ class UnitFiller:
 
     def __init__(self, xml: XmlText, reading: DocumentReading) -> None:
         self.xml, self.reading = xml, reading
-        self.prefixes = {
-            name_tool(namespace): prefix for prefix, namespace in _NAMESPACE.findall(xml.opening(xml.root))
-        }
+        self.prefixes: dict[str, str] = {}
+        for prefix, namespace in _NAMESPACE.findall(xml.opening(xml.root)):
+            self.prefixes[name_tool(namespace)] = prefix
         self.reader = SegmentReader(xml, reading, has_text_tags=PHRASE in self.prefixes)
 
     def fill(self, element: XmlElement) -> Parts:
@@ -44,11 +45,14 @@ class UnitFiller:
         source = self.xml.child(element, "source")
         if source is None:
             return [self.xml.raw(element)]
+
         if self.xml.attribute(element, "restype") == PO_HEADER:
             return self.keep(element, "other")
         if self._is_locked(element):
             return self.keep(element)
-        return self._fill_first(element, source) if element.name == "trans-unit" else self._fill_second(element, source)
+
+        is_first = element.name == "trans-unit"
+        return (self._fill_first if is_first else self._fill_second)(element, source)
 
     def keep(self, element: XmlElement, kind: str = "protected") -> Parts:
         """Return a unit or a segment as it is; it counts as one of this kind."""
@@ -58,18 +62,26 @@ class UnitFiller:
 
     def _is_locked(self, element: XmlElement) -> bool:
         """Whether a program has locked a unit, so that nobody changes it."""
-        names = [f"{prefix}:locked" for tool, prefix in self.prefixes.items() if tool]
-        return any((self.xml.attribute(element, name) or "no").lower() not in ("no", "false", "0") for name in names)
+        for tool, prefix in self.prefixes.items():
+            locked = self.xml.attribute(element, f"{prefix}:locked") or "no"
+            if tool and locked.lower() not in ("no", "false", "0"):
+                return True
+        return False
 
     def _fill_second(self, segment: XmlElement, source: XmlElement) -> Parts:
         """Return a segment of XLIFF 2."""
         xml, reader = self.xml, self.reader
         target = xml.child(segment, "target")
+
         if not reader.has_words(source):
             return [xml.raw(segment)]
-        if target is not None and reader.has_words(target) and xml.attribute(segment, "state") not in UNTRANSLATED:
+
+        has_state = xml.attribute(segment, "state") not in UNTRANSLATED
+        if has_state and target is not None and reader.has_words(target):
             return self.keep(segment, "translated")
-        # A translation that is not reviewed is "translated" here; the substate says that no person made it.
+
+        # A translation that is not reviewed is "translated" here; the substate says that no person
+        # made it.
         opening = with_attribute(xml.opening(segment), "state", "translated")
         opening = with_attribute(opening, "subState", "pellucid:machine")
         new = self._write_target(segment, source, target)
@@ -84,26 +96,38 @@ class UnitFiller:
         xml, reader = self.xml, self.reader
         target = xml.child(unit, "target")
         behind = xml.child(unit, "seg-source") or source
+
         marks = list_segment_marks(xml, behind)
         definitions = self._list_definitions(unit)
-        is_new = target is not None and xml.attribute(unit, "approved") != "yes" and self._has_new_state(unit, target)
+
+        is_new = False
+        if target is not None and xml.attribute(unit, "approved") != "yes":
+            is_new = self._has_new_state(unit, target)
+
         if not reader.has_words(behind):
             return [xml.raw(unit)]
+
         old_marks = list_segment_marks(xml, target) if target is not None and marks else []
         if old_marks and target is not None:
             return self._fill_segments(unit, behind, target, marks, old_marks, is_new)
 
         if target is not None and reader.has_words(target):
-            # A program's own state is less sure than XLIFF's: there only a copy of the source is no translation.
-            is_empty = is_new and (xml.attribute(target, "state") in UNTRANSLATED or reader.is_copy(behind, target))
-            if not is_empty:
+            # A program's own state is less sure than XLIFF's: there only a copy of the source is no
+            # translation.
+            is_untranslated = xml.attribute(target, "state") in UNTRANSLATED
+            if not is_new or not (is_untranslated or reader.is_copy(behind, target)):
                 return self.keep(unit, "translated")
-        names = {mark.name[0] for mark in marks if reader.has_words(mark.element)} if marks else {*definitions}
-        locked = [
-            name for name in names if name in definitions and xml.attribute(definitions[name], "locked") == "true"
-        ]
+
+        names = {*definitions}
+        if marks:
+            names = {mark.name[0] for mark in marks if reader.has_words(mark.element)}
+        locked = []
+        for name in names & definitions.keys():
+            if xml.attribute(definitions[name], "locked") == "true":
+                locked.append(name)
         if locked and len(locked) == len(names):
             return self.keep(unit)
+
         edits = self._list_state_edits(unit, definitions, names)
         state = () if edits else (("state", "needs-review-translation"),)
         new = self._write_target(unit, behind, target, state)
@@ -122,9 +146,11 @@ class UnitFiller:
         xml, reader = self.xml, self.reader
         definitions = self._list_definitions(unit)
         old = {mark.name: mark for mark in old_marks}
+
         # By position where a tool gave the marks of both sides other numbers.
         if len(marks) == len(old_marks) and not any(mark.name in old for mark in marks):
             old = {mark.name: other for mark, other in zip(marks, old_marks, strict=True)}
+
         keep_lines = self._keeps_lines(unit, behind)
         edits: list[Edit] = []
         filled: set[str] = set()
@@ -138,14 +164,17 @@ class UnitFiller:
                 place = there.around[0].end
             if not reader.has_words(mark.element):
                 continue
+
             if definition is not None and xml.attribute(definition, "locked") == "true":
                 self.reading.kept["protected"] += 1
                 continue
+
             if there is not None and reader.has_words(there.element):
                 has_state = definition is not None and xml.attribute(definition, "conf")
                 if not (is_new and not has_state and reader.is_copy(mark.element, there.element)):
                     self.reading.kept["translated"] += 1
                     continue
+
             new_mark = there.element if there is not None else mark.element
             opening = open_element(xml.opening(new_mark))
             closing = f"</{xml.prefix(new_mark)}mrk>"
@@ -154,6 +183,7 @@ class UnitFiller:
                 edits.append((new_mark.start, new_mark.end, text))
             else:
                 edits.append((place, place, [gap if not gap.strip() else "", *text]))
+
             filled.add(mark.name[0])
         if not filled:
             return [xml.raw(unit)]
@@ -166,15 +196,22 @@ class UnitFiller:
 
     def _list_definitions(self, unit: XmlElement) -> dict[str, XmlElement]:
         """Return what Trados says about the segments of a unit, by their names."""
-        parents = [child for child in unit.children if child.name == "seg-defs"]
-        return {self.xml.attribute(seg, "id") or "": seg for parent in parents for seg in parent.children}
+        definitions = {}
+        for parent in unit.children:
+            if parent.name == "seg-defs":
+                for segment in parent.children:
+                    definitions[self.xml.attribute(segment, "id") or ""] = segment
+        return definitions
 
     def _has_new_state(self, unit: XmlElement, target: XmlElement) -> bool:
         """Whether nobody has translated a unit, as its state says."""
-        if MEMOQ in self.prefixes and self.xml.attribute(unit, f"{self.prefixes[MEMOQ]}:status") == "NotStarted":
+
+        status = f"{self.prefixes.get(MEMOQ)}:status"
+        if MEMOQ in self.prefixes and self.xml.attribute(unit, status) == "NotStarted":
             return True
         if self.xml.attribute(target, "state") in UNTRANSLATED:
             return True
+
         definitions = self._list_definitions(unit).values()
         return bool(definitions) and not all(self.xml.attribute(seg, "conf") for seg in definitions)
 
@@ -189,6 +226,7 @@ class UnitFiller:
             for key, value in _TRADOS_STATE:
                 opening = with_attribute(opening, key, value)
             edits.append((seg.start, seg.inner, [opening]))
+
         for tool, states in _TOOL_STATES.items():
             if tool in self.prefixes:
                 opening = self.xml.opening(unit)
@@ -210,8 +248,10 @@ class UnitFiller:
         opening = open_element(self.xml.opening(target)) if target else f"<{name}>"
         for key, value in attributes:
             opening = with_attribute(opening, key, value)
-        return [opening, *self.reader.describe(source, self._keeps_lines(unit, source)), f"</{name}>"]
+        text = self.reader.describe(source, self._keeps_lines(unit, source))
+        return [opening, *text, f"</{name}>"]
 
     def _keeps_lines(self, unit: XmlElement, source: XmlElement) -> bool:
         """Whether line ends in a text are kept."""
-        return "preserve" in (self.xml.attribute(source, "xml:space"), self.xml.attribute(unit, "xml:space"))
+        spaces = [self.xml.attribute(element, "xml:space") for element in (source, unit)]
+        return "preserve" in spaces

@@ -18,12 +18,16 @@ _CHUNK = 2**16
 
 # The text is well-formed when this is used, so the pattern need not refuse anything.
 _MARKUP = re.compile(
-    r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<![^>]*>|<(/?)([^\s/>]+)((?:[^"'>]++|"[^"]*"|'[^']*')*+)>""", re.DOTALL
+    r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<![^>]*>|<(/?)([^\s/>]+)((?:[^"'>]++|"[^"]*"|'[^']*')*+)>""",
+    re.DOTALL,
 )
 _PREFIX = re.compile(r"<((?:[^\s/>:]*:)*)")
 _ATTRIBUTE = re.compile(r"""\s([^\s=<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
-# A document type without declarations of its own, matched from the beginning of the text: no comment can imitate it.
-_NO_DECLARATIONS = re.compile(r"\ufeff?(?:\s++|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE[^<>\[\]]*+\[\s*+\]\s*+>", re.DOTALL)
+# A document type without declarations of its own, matched from the beginning of the text: no
+# comment can imitate it.
+_NO_DECLARATIONS = re.compile(
+    r"\ufeff?(?:\s++|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE[^<>\[\]]*+\[\s*+\]\s*+>", re.DOTALL
+)
 _NO_ELEMENT = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""\A<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
 
@@ -94,12 +98,15 @@ class XmlText:
     ) -> None:
         """Append the parts of an element to `out`; `cut` appends the parts of each of its children.
 
-        `opening` are the parts of its opening tag, if they differ from the tag as it stands in the text.
+        `opening` are the parts of its opening tag, if they differ
+        from the tag as it stands in the text.
         """
+
         position = element.start
         if opening is not None:
             out += opening
             position = element.inner
+
         for child in element.children:
             out.append(self.text[position : child.start])
             cut(child, out)
@@ -174,28 +181,39 @@ def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str,
         encoding = "utf-16be"
     elif declared and not content.startswith(codecs.BOM_UTF8):
         encoding = declared[1].decode("ascii")
+
     codec = find_codec(encoding, exact=True)
     if codec is None:
-        raise ValueError(f"{name} is in the encoding {encoding:.40}, which is not known; convert it to UTF-8")
+        raise ValueError(
+            f"{name} is in the encoding {encoding:.40}, which is not known; convert it to UTF-8"
+        )
+
     if codec.startswith("utf-16") and declared:
-        # A declaration that can be read byte by byte is not in UTF-16, which programs for Windows name all the same.
+        # A declaration that can be read byte by byte is not in UTF-16, which programs for Windows
+        # name all the same.
         codec = "utf-8"
     else:
         EncodingCheck(name).take(content)
+
     try:
         return decode_bytes(content, codec), codec
     except UnicodeError as error:
-        raise ValueError(f"{name} is not in the encoding {encoding:.40} that it names: {error!s:.120}") from None
+        raise ValueError(
+            f"{name} is not in the encoding {encoding:.40} that it names: {error!s:.120}"
+        ) from None
 
 
 def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
     """Return the tree of an XML text, in which nothing is expanded or fetched.
 
-    Characters that XML cannot hold are left out of it, and counted as kept back from the translation.
+    Characters that XML cannot hold are left out of it, and
+    counted as kept back from the translation.
 
-    Raises ValueError for a text that is not well-formed, declares anything of its own, or has too many elements.
+    Raises ValueError for a text that is not well-formed, declares
+    anything of its own, or has too many elements.
     """
     text = check_xml(name, text, reading)
+
     root: XmlElement | None = None
     open_elements: list[tuple[XmlElement, list[XmlElement]]] = []  # with their children so far
     local_names: dict[str, str] = {}
@@ -203,6 +221,7 @@ def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
     for match in _MARKUP.finditer(text):
         if match[2] is None:
             continue
+
         if match[1]:
             element, children = open_elements.pop()
             element.inner_end, element.end = match.start(), match.end()
@@ -210,22 +229,26 @@ def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
             if children:
                 element.children = children
             continue
+
         number += 1
         if number == _ELEMENTS_TOGETHER:
             reading.count_elements(name, number)
             number = 0
+
         if len(open_elements) >= _DEEPEST:
             raise ValueError(f"{name} has more than {_DEEPEST} elements in one another")
         end = match.end()  # one number for three places: a document has many elements
         local_name = local_names.get(match[2])
         if local_name is None:
             local_name = local_names.setdefault(match[2], match[2].rpartition(":")[2])
+
         element = XmlElement(local_name, match.start(), end, end, end)
         if open_elements:
             open_elements[-1][1].append(element)
         root = root or element
         if not match[3].endswith("/"):
             open_elements.append((element, []))
+
     reading.count_elements(name, number)
     assert root is not None
     return XmlText(text, root)
@@ -234,13 +257,16 @@ def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
 def check_xml(name: str, text: str, reading: DocumentReading) -> str:
     """Return an XML text without the characters that XML cannot hold, which are counted.
 
-    Raises ValueError for a text that is not well-formed XML, or declares entities or types of its own.
+    Raises ValueError for a text that is not well-formed XML, or
+    declares entities or types of its own.
     """
     text, lost = drop_bad_characters(text)
     reading.kept["unfit characters"] += lost
     parser = expat.ParserCreate("utf-8")
 
-    def refuse_declarations(doctype: str, system: str | None, public: str | None, has_own: bool) -> None:
+    def refuse_declarations(
+        doctype: str, system: str | None, public: str | None, has_own: bool
+    ) -> None:
         if has_own and not _NO_DECLARATIONS.match(text):
             raise ValueError(
                 f"{name} has declarations of its own (<!DOCTYPE ... [ ... ]>), which can blow up a file or reach for "

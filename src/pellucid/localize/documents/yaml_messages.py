@@ -19,7 +19,8 @@ _STRING = "tag:yaml.org,2002:str"
 _PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")  # the anchor and the type of a value
 # A text that needs no quotes, with anything around it.
 _PLAIN = re.compile(r"""(?![-?:,\[\]{}#&*!|>'"%@`\s])(?!.*(?::\s|\s\#))[^\n\r\t]*[^\s:]""")
-_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")  # JSON may hold them, YAML reads them otherwise
+# JSON may hold them, YAML reads them otherwise.
+_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 _FARTHEST = 200  # characters from the beginning of a line in which a form of a plural is added
 
 
@@ -47,7 +48,8 @@ class _YamlReader:
         try:
             import yaml
         except ImportError:
-            raise ValueError("YAML needs the package PyYAML: pip install 'pellucid[documents]'") from None
+            install = "pip install 'pellucid[documents]'"
+            raise ValueError(f"YAML needs the package PyYAML: {install}") from None
         self.yaml = yaml
         self.name = name
         self.text = text
@@ -65,6 +67,7 @@ class _YamlReader:
             line = f":{mark.line + 1}" if mark is not None else ""
             reason = " ".join(f"{getattr(error, 'problem', None) or error}".split())
             raise ValueError(f"{self.name}{line}: not YAML: {reason:.200}") from None
+
         if len(documents.members) == 1:
             return documents.members[0].value
         return documents
@@ -75,10 +78,13 @@ class _YamlReader:
         root = MessageNode(self.begin, self.begin)
         open_nodes = [root]
         flows = [False]
-        keys: list[MessageMember | None] = [None]  # of each open value: the key whose value comes next
+        # Of each open value: the key whose value comes next.
+        keys: list[MessageMember | None] = [None]
+
         for number, event in enumerate(events):
             if number % 1000 == 0:
                 self.reading.go_on()
+
             if isinstance(event, yaml.CollectionEndEvent):
                 open_nodes.pop()
                 flows.pop()
@@ -86,16 +92,18 @@ class _YamlReader:
                 continue
             if not isinstance(event, yaml.NodeEvent):
                 continue
+
             value = self.read_node(event, flows[-1])
             node = open_nodes[-1]
             if node.has_keys and keys[-1] is None:
-                is_scalar = isinstance(event, yaml.ScalarEvent)
-                keys[-1] = MessageMember(event.value if is_scalar else "", value.start, value.end, value, value.write)
+                key = event.value if isinstance(event, yaml.ScalarEvent) else ""
+                keys[-1] = MessageMember(key, value.start, value.end, value, value.write)
             else:
                 member = keys[-1] or MessageMember("", value.start, value.start, value)
                 member.value = value
                 node.members.append(member)
                 keys[-1] = None
+
             if isinstance(event, yaml.CollectionStartEvent):
                 open_nodes.append(value)
                 flows.append(bool(event.flow_style) or flows[-1])
@@ -110,10 +118,12 @@ class _YamlReader:
         start, end = (mark.index + self.begin for mark in (event.start_mark, event.end_mark))
         if not isinstance(event, yaml.ScalarEvent):
             return MessageNode(start, end, has_keys=isinstance(event, yaml.MappingStartEvent))
+
         if (event.anchor or event.tag) and (properties := _PROPERTIES.match(self.text, start, end)):
             start = properties.end()
         if event.style in ("|", ">"):
             end = start + len(self.text[start:end].rstrip())
+
         node = MessageNode(start, end, write=partial(self.write_plain, in_flow=in_flow))
         if event.style == "'":
             node.write = _write_single_quoted
@@ -121,15 +131,19 @@ class _YamlReader:
             node.write = _write_double_quoted
         elif event.style in ("|", ">"):
             node.write = _make_block_writer(self.text[start:end], event.style)
+
         if self.is_text(event):
             node.text = event.value
         return node
 
     def is_text(self, event: "ScalarEvent") -> bool:
         """Whether a scalar is a text, and not a number, a truth value, a date or nothing."""
-        if event.style in ("|", ">") and not _has_usual_indent(self.text[event.start_mark.index + self.begin :][:20]):
+        if event.style in ("|", ">") and not _has_usual_indent(
+            self.text[event.start_mark.index + self.begin :][:20]
+        ):
             self.reading.kept["other"] += 1
             return False
+
         if event.tag not in (None, "!", _STRING):
             return False
         has_quotes = event.style is not None and event.style != ""
@@ -140,7 +154,8 @@ class _YamlReader:
 
     def write_plain(self, text: str, in_flow: bool) -> str:
         """Return a text without quotes where it needs none."""
-        needs_quotes = _PLAIN.fullmatch(text) is None or not self.is_plain_text(text) or _UNSAFE.search(text)
+        is_plain = _PLAIN.fullmatch(text) is not None and self.is_plain_text(text)
+        needs_quotes = not is_plain or _UNSAFE.search(text) is not None
         if needs_quotes or not text.isprintable() or (in_flow and re.search(r"[,\[\]{}?:]", text)):
             return _write_double_quoted(text)
         return text
@@ -157,7 +172,8 @@ def _write_single_quoted(text: str) -> str:
 
 def _write_double_quoted(text: str) -> str:
     """Return a text in double quotes: YAML has the escapes of JSON, and is stricter about some characters."""
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
 def _has_usual_indent(raw: str) -> bool:
@@ -179,9 +195,12 @@ def _make_block_writer(raw: str, style: str) -> Callable[[str], str]:
         lines = text.strip().split("\n")
         if not all(line.isprintable() for line in lines):
             return _write_double_quoted(text)
+
         if style == ">":
-            # Between lines of a folded text a line end is a space, so each needs one more, and none begins with space.
-            lines = re.sub(r"\n+", r"\g<0>\n", "\n".join(line.strip() for line in lines)).split("\n")
+            # Between lines of a folded text a line end is a space, so each needs one more, and none
+            # begins with space.
+            folded = "\n".join(map(str.strip, lines))
+            lines = re.sub(r"\n+", r"\g<0>\n", folded).split("\n")
         written = [f"{indent}{line}" if line.strip() else "" for line in lines]
         return line_end.join([head, *written])
 
