@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, U
 from pellucid.config import SimpleRunOptions
 from pellucid.data.source_profile import load_source_profile
 from pellucid.decode.confidence import read_calibration
-from pellucid.decode.request import SearchConfig, SearchOptions, refuse_unknown_options
+from pellucid.decode.request import BLOCK, SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.scoring import Score
 from pellucid.decode.translation import NotTranslated, Translation
 from pellucid.decode.translator import Translator
@@ -212,7 +212,7 @@ class Model:
     def translate_stream(
         self,
         lines: Iterable[str],
-        block: int = 2048,
+        block: int = BLOCK,
         *,
         terms: TermsLike = None,
         prefixes: Iterable[str] | None = None,

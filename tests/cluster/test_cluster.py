@@ -1,0 +1,174 @@
+"""`pellucid translate --cluster`: the same bytes as one process, whatever happens to the workers, and no more work."""
+
+import gzip
+import json
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid.store.directory import save_bundle
+from tests.decode.models import random_model, small_tokenizer
+from tests.documents.samples import SAMPLES
+from tests.processes import ForkedProcess
+
+# Ray runs in a process of its own, as it does in a cluster, and ends when its standard input ends.
+START = """\
+import sys
+from pellucid.cluster.session import connect
+with connect("local", 2):
+    import ray
+    print(ray.get_runtime_context().gcs_address, flush=True)
+    sys.stdin.read()
+"""
+LINES = ["The ball is blue.", "", "Where is the house?", "Yes.", "  ", "The black cat drank the milk.", "1, 2, 3."]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a random model, which writes nonsense, fast."""
+    directory = tmp_path_factory.mktemp("runs") / "best"
+    vocabulary = small_tokenizer().source_vocabulary
+    save_bundle(directory, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer(), step=0)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Start Ray with two cores; return its address, and see that nothing of it is left at the end."""
+    # The commands of this module know the word without which Ray takes no work.
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, "-c", START], text=True, **pipes)
+    assert process.stdin
+    assert process.stdout
+    address = process.stdout.readline().strip()
+    assert address
+    yield address
+    started = find_processes(address.partition(":")[2])
+    assert started
+    process.stdin.close()
+    assert process.wait(timeout=60) == 0
+    process.stdout.close()
+    wait_until(lambda: not set(started) & set(find_processes(address.partition(":")[2])))
+    del os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"]
+
+
+def find_processes(word: str) -> list[int]:
+    """Return the numbers of the processes that have a word in their command line."""
+    numbers = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if word in line:
+            numbers.append(int(path.parent.name))
+    return numbers
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def start(folder: Path, *words: object) -> ForkedProcess:
+    return ForkedProcess("translate", *words, "--set", "max_extra=5", folder=folder)
+
+
+def finish(process: ForkedProcess) -> tuple[int, str]:
+    _, messages = process.communicate(timeout=120)
+    return process.returncode or 0, messages
+
+
+def write_books(folder: Path) -> Path:
+    """Write files of lines, one compressed, one without a line and one that is damaged, and a document."""
+    books = folder / "books"
+    books.mkdir()
+    draw = random.Random(1)
+    lines = [f"{draw.choice(LINES)}{'?' * draw.randrange(4)}" for _ in range(300)]
+    (books / "long.en.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    (books / "short.en").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    (books / "nothing.en").write_bytes(b"")
+    (books / "page.html").write_bytes(SAMPLES["a.html"][0])
+    (books / "bad.en").write_bytes(b"Yes.\nNo.\nca\xf1a\n")
+    return books
+
+
+def translate_alone(model: Path, folder: Path, book: str) -> tuple[bytes, list[str]]:
+    """Translate a book in one process; return the translation, and what is said of it."""
+    code, messages = finish(start(folder, model, f"books/{book}", "--out", f"alone-{book}"))
+    assert code == 0
+    return (folder / f"alone-{book}").read_bytes(), messages.splitlines()
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+
+
+def test_whoever_translates_and_whoever_is_lost_the_translations_are_those_of_one_process(address, model, tmp_path):
+    books, out = write_books(tmp_path), tmp_path / "all"
+    alone = {
+        book: translate_alone(model, tmp_path, book) for book in ("long.en.gz", "nothing.en", "page.html", "short.en")
+    }
+    words = (model, "books/*", "--out", "all", "--cluster", address, "--part-lines", 20)
+    running = start(tmp_path, *words)
+    kill_workers(out / "parts" / "long.en", running)
+    code, messages = finish(running)
+
+    assert code == 1
+    assert "pellucid: books/bad.en: books/bad.en:3:3: byte 0xF1 is not UTF-8" in messages.replace(f"{tmp_path}/", "")
+    assert "1 of 5 files are not complete (books/bad.en); the same command goes on" in messages
+    for book, (content, said) in alone.items():
+        assert (out / book.removesuffix(".gz")).read_bytes() == content, book
+        assert [line for line in messages.splitlines() if line.startswith(f"pellucid: books/{book}:")] == said
+    records = read_records(out, "long.en")
+    assert [(record["first_line"], record["count"]) for record in records] == [(i, 20) for i in range(1, 300, 20)]
+    assert sorted(path.name for path in out.iterdir()) == ["long.en", "nothing.en", "page.html", "parts", "short.en"]
+
+    # Again, where one file is mended, and one has another line: they are translated, and nothing else.
+    (books / "bad.en").write_text("Yes.\nNo.\ncaña\n", encoding="utf-8")
+    (books / "short.en").write_text("\n".join(["No.", *LINES[1:]]) + "\n", encoding="utf-8")
+    code, messages = finish(start(tmp_path, *words))
+    assert code == 0, messages
+    there = 300 + read_records(out, "page.html")[0]["count"]
+    assert f"pellucid: {3 + len(LINES)} made at" in messages
+    assert f" a second, {there} were there; " in messages
+    for book in ("bad.en", "short.en"):
+        assert (out / book).read_bytes() == translate_alone(model, tmp_path, book)[0]
+    assert sorted(path.name for path in (out / "parts").iterdir()) == [
+        f"{name}.jsonl" for name in ("bad.en", "long.en", "nothing.en", "page.html", "short.en")
+    ]
+
+
+def kill_workers(parts: Path, running: ForkedProcess) -> None:
+    """Kill a worker by SIGKILL whenever some more parts are there."""
+    draw = random.Random(2)
+    for done in (1, 4, 8):
+        wait_until(lambda done=done: len(list(parts.glob("0*"))) > done or running.poll() is not None)
+        workers = find_processes("ray::MapWorker")
+        assert workers
+        os.kill(draw.choice(workers), signal.SIGKILL)
+
+
+def read_records(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Return the records of the parts of a joined file."""
+    _, *rows = (folder / "parts" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(row) for row in rows]
+
+
+def test_without_a_cluster_nothing_of_ray_is_imported(model, tmp_path):
+    (tmp_path / "in.en").write_text("Yes.\n", encoding="utf-8")
+    program = "import sys\nfrom pellucid.cli import main\ntry: main()\nfinally: print('ray' in sys.modules, end='')"
+    process = ForkedProcess("translate", model, "in.en", "--out", "out.es", folder=tmp_path, program=program)
+    assert process.communicate(timeout=60)[0] == "False"
+    assert (tmp_path / "out.es").exists()
