@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import random
-import secrets
 import signal
 import subprocess
 import sys
@@ -22,11 +21,11 @@ from tests.processes import ForkedProcess
 
 # Ray runs in a process of its own, as it does in a cluster, and ends when its standard input ends.
 START = """\
-import sys
+import os, sys
 from pellucid.cluster.session import connect
 with connect("local", 2):
     import ray
-    print(ray.get_runtime_context().gcs_address, flush=True)
+    print(ray.get_runtime_context().gcs_address, os.environ["RAY_AUTH_TOKEN"], file=sys.__stdout__, flush=True)
     sys.stdin.read()
 """
 LINES = ["The ball is blue.", "", "Where is the house?", "Yes.", "  ", "The black cat drank the milk.", "1, 2, 3."]
@@ -42,24 +41,25 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Start Ray with two cores; return its address, and see that nothing of it is left at the end."""
-    # The commands of this module know the word without which Ray takes no work.
-    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+def ray() -> Iterator[tuple[str, dict[str, str]]]:
+    """Start Ray with two cores, and see that nothing of it is left at the end.
+
+    Return its address, and the environment of those from whom it takes work.
+    """
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     process = subprocess.Popen([sys.executable, "-c", START], text=True, **pipes)
     assert process.stdin
     assert process.stdout
-    address = process.stdout.readline().strip()
-    assert address
-    yield address
-    started = find_processes(address.partition(":")[2])
+    address, token = process.stdout.readline().split()
+    yield address, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+
+    port = address.partition(":")[2]
+    started = find_processes(port)
     assert started
     process.stdin.close()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=300) == 0
     process.stdout.close()
-    wait_until(lambda: not set(started) & set(find_processes(address.partition(":")[2])))
-    del os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"]
+    wait_until(lambda: not set(started) & set(find_processes(port)))
 
 
 def find_processes(word: str) -> list[int]:
@@ -76,18 +76,19 @@ def find_processes(word: str) -> list[int]:
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
 
-def start(folder: Path, *words: object) -> ForkedProcess:
-    return ForkedProcess("translate", *words, "--set", "max_extra=5", folder=folder)
+def start(folder: Path, *words: object, **environment: str) -> ForkedProcess:
+    words = ("translate", *words, "--set", "max_extra=5")
+    return ForkedProcess(*words, folder=folder, environment=environment)
 
 
 def finish(process: ForkedProcess) -> tuple[int, str]:
-    _, messages = process.communicate(timeout=120)
+    _, messages = process.communicate(timeout=300)
     return process.returncode or 0, messages
 
 
@@ -115,13 +116,14 @@ def translate_alone(model: Path, folder: Path, book: str) -> tuple[bytes, list[s
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 
 
-def test_whoever_translates_and_whoever_is_lost_the_translations_are_those_of_one_process(address, model, tmp_path):
+def test_whoever_translates_and_whoever_is_lost_the_translations_are_those_of_one_process(ray, model, tmp_path):
+    address, environment = ray
     books, out = write_books(tmp_path), tmp_path / "all"
     alone = {
         book: translate_alone(model, tmp_path, book) for book in ("long.en.gz", "nothing.en", "page.html", "short.en")
     }
     words = (model, "books/*", "--out", "all", "--cluster", address, "--part-lines", 20)
-    running = start(tmp_path, *words)
+    running = start(tmp_path, *words, **environment)
     kill_workers(out / "parts" / "long.en", running)
     code, messages = finish(running)
 
@@ -138,7 +140,7 @@ def test_whoever_translates_and_whoever_is_lost_the_translations_are_those_of_on
     # Again, where one file is mended, and one has another line: they are translated, and nothing else.
     (books / "bad.en").write_text("Yes.\nNo.\ncaña\n", encoding="utf-8")
     (books / "short.en").write_text("\n".join(["No.", *LINES[1:]]) + "\n", encoding="utf-8")
-    code, messages = finish(start(tmp_path, *words))
+    code, messages = finish(start(tmp_path, *words, **environment))
     assert code == 0, messages
     there = 300 + read_records(out, "page.html")[0]["count"]
     assert f"pellucid: {3 + len(LINES)} made at" in messages
@@ -148,6 +150,14 @@ def test_whoever_translates_and_whoever_is_lost_the_translations_are_those_of_on
     assert sorted(path.name for path in (out / "parts").iterdir()) == [
         f"{name}.jsonl" for name in ("bad.en", "long.en", "nothing.en", "page.html", "short.en")
     ]
+
+
+def test_ray_that_was_started_here_takes_no_work_from_others(ray, model, tmp_path):
+    (tmp_path / "in.en").write_text("Yes.\n", encoding="utf-8")
+    address, _ = ray
+    words = (model, "in.en", "--out", "all", "--cluster", address)
+    code, messages = finish(start(tmp_path, *words, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="a" * 64))
+    assert (code, messages.partition(": ")[2][:13]) == (2, "Ray at " + address[:6]), messages
 
 
 def kill_workers(parts: Path, running: ForkedProcess) -> None:
@@ -170,5 +180,5 @@ def test_without_a_cluster_nothing_of_ray_is_imported(model, tmp_path):
     (tmp_path / "in.en").write_text("Yes.\n", encoding="utf-8")
     program = "import sys\nfrom pellucid.cli import main\ntry: main()\nfinally: print('ray' in sys.modules, end='')"
     process = ForkedProcess("translate", model, "in.en", "--out", "out.es", folder=tmp_path, program=program)
-    assert process.communicate(timeout=60)[0] == "False"
+    assert process.communicate(timeout=300)[0] == "False"
     assert (tmp_path / "out.es").exists()

@@ -1,7 +1,7 @@
 """Parts translated one after another, without Ray, are what one process writes and says, with all options."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.cli import cluster_translation
+from pellucid.api import load
+from pellucid.cli import cluster_distillation, cluster_translation
+from pellucid.cli.cluster_distillation import write_translations_on_cluster
 from pellucid.cli.cluster_translation import LineAccount
-from pellucid.cluster.part_worker import Job
-from pellucid.cluster.parts import read_parts
+from pellucid.cli.cluster_work import Account
+from pellucid.cluster.part_worker import Job, PartWorker, read_part_rows
+from pellucid.cluster.results import Results
+from pellucid.workflows.distillation import TRANSLATIONS, fingerprint_text, write_translations
 from tests.cli.conftest import call, model  # noqa: F401
 from tests.cli.test_translation_notes import PLAIN
 from tests.documents.samples import SAMPLES
@@ -24,20 +28,21 @@ LINES = ["The ball is blue.", "", "Where is the house?", "Yes. No.", "  ", "{unc
 @pytest.fixture
 def run_parts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, list[str]]]:
     """Let `--cluster` work on the parts here, one after another; return what is written and said of each file."""
-    results: list[tuple[bytes, list[str]]] = []
+    written: list[tuple[bytes, list[str]]] = []
 
-    def run(job: Job, address: str, workers: Any, identity: Any, begin_account: Callable[[], LineAccount]) -> None:
-        work_on_part = job.start_worker()
-        for work in job.works:
-            account, texts = begin_account(), b""
-            for part in read_parts(work, job.lines_per_part, job.context):
-                result = work_on_part(work, part)
-                texts += result.text
-                account.add_later(result.about)
-            results.append((texts, list(account.lines())))
+    def run(job: Job, address: str, workers: Any, identity: Any, begin_account: Callable[[], Account]) -> None:
+        job.folder.mkdir(parents=True)
+        worker = PartWorker(job)
+        for number, work in enumerate(job.works):
+            rows = [worker(row) for row in read_part_rows(job, {"work": number})]
+            assert {row["state"] for row in rows} == {"new", "end"}
+            account, results = begin_account(), Results(job.folder, work.name)
+            results.join(len(rows) - 1, {}, lambda record, account=account: account.add_later(record.about))
+            written.append((results.joined.read_bytes(), list(account.lines())))
 
     monkeypatch.setattr(cluster_translation, "run_on_cluster", run)
-    return results
+    monkeypatch.setattr(cluster_distillation, "run_on_cluster", run)
+    return written
 
 
 @pytest.mark.parametrize(
@@ -60,6 +65,31 @@ def test_the_parts_of_a_text_are_its_translation(call, model, run_parts, monkeyp
     [(text, said)] = run_parts
     assert text == (tmp_path / "alone").read_bytes()
     assert [f"pellucid: in.en: {line}" for line in said] == alone.stderr.splitlines()
+
+
+def test_the_parts_of_a_teachers_text_are_its_translations(model, run_parts, tmp_path):  # noqa: F811
+    sources = []
+    for name, lines in (("a.en", LINES), ("b.en", LINES[::-1])):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        sources.append(str(tmp_path / name))
+    search, identity = {"beam": 2, "max_extra": 5}, {"text": fingerprint_text(sources), "models": ["one"]}
+
+    def translate(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+        stream = load(model).translate_stream(lines, **search, scores=False)
+        return ((translation.text, translation.stop) for translation in stream)
+
+    counts = list(write_translations(sources, translate, tmp_path / "alone", identity))
+    assert counts[-1] == 2 * len(LINES)
+    options = {"source": sources, "teachers": [str(model)], "language": None, "part_lines": 7, "cores": 1}
+    options |= {"workers": None, "cluster": "local"}
+    for _ in range(2):  # the second time all are there
+        write_translations_on_cluster(options, tmp_path / "shared", identity, search)
+        written = (tmp_path / "shared" / TRANSLATIONS).read_bytes()
+        assert written == (tmp_path / "alone" / TRANSLATIONS).read_bytes()
+        assert [path.name for path in (tmp_path / "shared").iterdir()] == [TRANSLATIONS]
+    assert len(run_parts) == 2
+    with pytest.raises(ValueError, match="of another teacher"):
+        write_translations_on_cluster(options, tmp_path / "shared", {**identity, "models": ["two"]}, search)
 
 
 def test_what_cannot_be_done_in_parts_is_refused_before_ray_is_started(call, model, tmp_path):  # noqa: F811

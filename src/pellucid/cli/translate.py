@@ -59,6 +59,7 @@ TRANSLATE_EXAMPLES = """\
   pellucid translate runs/book/best book.en --document
   pellucid translate runs/europe/best book.en --to fr
   pellucid translate runs/demo/best book.en --with runs/other/best
+  pellucid translate runs/demo/best 'books/*.en.gz' --out libros --cluster auto
   pellucid translate runs/demo/best book.en --set method=sample --set temperature=0.7"""
 
 
@@ -211,6 +212,14 @@ def run_translate(
     With --memory, a line that is in the memory is not searched for: it gets the translation there,
     and "stop" is "memory". "memory" then shows the entry; for a line that is only similar, three
     quarters of the words and more, it offers that entry, which was not used.
+
+    With --cluster, FILE may be a pattern in quotes, such as 'books/*.txt.gz', and --out is a folder,
+    which gets a file for each: the same, byte for byte, as one process writes. Ray starts the
+    workers, here or on the machines of its cluster, each with the model and --cores or, with
+    --device cuda, a GPU. They take parts of --part-lines lines, or a document each; a part appears
+    whole or not at all. A worker that is lost is started again, and what fails is named while the
+    rest goes on. The same command, again, does only what is missing or was made of other text or by
+    another model. All machines need the files, the model and the folder at the same paths.
     """
     options = locals()
     if cluster is not None:

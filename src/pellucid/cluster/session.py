@@ -2,11 +2,13 @@
 
 import logging
 import os
+import re
 import secrets
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import TextIOBase
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,8 @@ def connect(address: str, cores: int) -> Iterator[None]:
         try:
             with _without_messages():
                 _initialize(address, cores, folder)
-            yield
+            with redirect_stdout(_ShortMessages()):
+                yield
         finally:
             ray.shutdown()
 
@@ -49,26 +52,44 @@ def connect(address: str, cores: int) -> Iterator[None]:
 def _initialize(address: str, cores: int, folder: str) -> None:
     """Start Ray, or connect to it; ValueError where it does not answer."""
     import ray
+    import ray.exceptions
 
-    try:
-        if address != "local":
+    if address != "local":
+        try:
             ray.init(address=address, **_QUIET)
             return
-    except ConnectionError as error:
-        if address != "auto":
-            raise ValueError(f"Ray at {address} does not answer: {error}") from error
+        except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
+            if address != "auto" or not isinstance(error, ConnectionError):
+                raise ValueError(f"Ray at {address} does not answer: {error}") from error
 
     # Ray listens to the network. It takes work only from those who know this word: from nobody else.
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    # Without it, Ray would write one into the user's home.
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    ray.init(
-        address="local",
-        num_cpus=cores,
-        include_dashboard=False,
-        object_store_memory=_STORE_BYTES,
-        _temp_dir=folder,
-        **_QUIET,
-    )
+    try:
+        ray.init(
+            address="local",
+            num_cpus=cores,
+            include_dashboard=False,
+            object_store_memory=_STORE_BYTES,
+            _temp_dir=folder,
+            **_QUIET,
+        )
+    except (RuntimeError, ray.exceptions.RayError) as error:
+        raise ValueError(f"Ray cannot be started here: {error}") from error
+
+
+class _ShortMessages(TextIOBase):
+    """Standard output while Ray is connected: it is told there of each lost worker, in ten lines.
+
+    The first sentence of a message goes to standard error.
+    """
+
+    def write(self, text: str) -> int:
+        """Write the first sentence of a message."""
+        plain = re.sub(r"\x1b\[\d*m", "", text).strip()
+        if plain:
+            sys.stderr.write(f"pellucid: Ray: {plain.partition('. ')[0]}\n")
+        return len(text)
 
 
 @contextmanager
