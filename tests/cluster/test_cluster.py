@@ -46,8 +46,8 @@ def ray() -> Iterator[tuple[str, dict[str, str]]]:
 
     Return its address, and the environment of those from whom it takes work.
     """
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    process = subprocess.Popen([sys.executable, "-c", START], text=True, **pipes)
+    command = (sys.executable, "-c", START)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin
     assert process.stdout
     address, token = process.stdout.readline().split()
@@ -163,7 +163,7 @@ def test_ray_that_was_started_here_takes_no_work_from_others(ray, model, tmp_pat
 def kill_workers(parts: Path, running: ForkedProcess) -> None:
     """Kill a worker by SIGKILL whenever some more parts are there."""
     draw = random.Random(2)
-    for done in (1, 4, 8):
+    for done in (1, 6):
         wait_until(lambda done=done: len(list(parts.glob("0*"))) > done or running.poll() is not None)
         workers = find_processes("ray::MapWorker")
         assert workers

@@ -72,7 +72,8 @@ def test_the_parts_of_a_teachers_text_are_its_translations(model, run_parts, tmp
     for name, lines in (("a.en", LINES), ("b.en", LINES[::-1])):
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
         sources.append(str(tmp_path / name))
-    search, identity = {"beam": 2, "max_extra": 5}, {"text": fingerprint_text(sources), "models": ["one"]}
+    search: dict[str, Any] = {"beam": 2, "max_extra": 5}
+    identity = {"text": fingerprint_text(sources), "models": ["one"]}
 
     def translate(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         stream = load(model).translate_stream(lines, **search, scores=False)

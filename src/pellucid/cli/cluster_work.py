@@ -2,10 +2,12 @@
 
 import glob
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import typer
 
@@ -91,6 +93,8 @@ def run_on_cluster(
 
     try:
         with connect(address, count_processors()):
+            # Ray's own handler, in C++, prints where each of its threads was.
+            signal.signal(signal.SIGTERM, _exit_at_signal)
             reported = time.monotonic()
             for outcome in run_job(job, workers, say_start):
                 if outcome.state == "stopped":
@@ -110,6 +114,11 @@ def run_on_cluster(
         typer.echo(f"pellucid: Ray has failed: {error}", err=True)
 
     _say_end(job, progress)
+
+
+def _exit_at_signal(number: int, frame: Any) -> NoReturn:
+    """End the command as a signal asks, so that Ray's processes end before."""
+    sys.exit(128 + number)
 
 
 def _say_problem(progress: "JobProgress", file: "FileProgress") -> None:

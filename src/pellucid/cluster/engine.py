@@ -57,7 +57,7 @@ def run_job(
         max_tasks_in_flight_per_actor=1,
     )
     outcomes = rows.map(
-        PartWorker,
+        PartWorker,  # pyright: ignore[reportArgumentType]  # a class whose objects are called
         fn_constructor_args=(job,),
         compute=pool,
         num_cpus=workers.cores,
