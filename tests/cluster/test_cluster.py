@@ -92,18 +92,17 @@ def finish(process: ForkedProcess) -> tuple[int, str]:
     return process.returncode or 0, messages
 
 
-def write_books(folder: Path) -> Path:
+def write_books(folder: Path) -> None:
     """Write files of lines, one compressed, one without a line and one that is damaged, and a document."""
     books = folder / "books"
     books.mkdir()
     draw = random.Random(1)
-    lines = [f"{draw.choice(LINES)}{'?' * draw.randrange(4)}" for _ in range(300)]
+    lines = [f"{draw.choice(LINES)}{'?' * draw.randrange(4)}" for _ in range(200)]
     (books / "long.en.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     (books / "short.en").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     (books / "nothing.en").write_bytes(b"")
     (books / "page.html").write_bytes(SAMPLES["a.html"][0])
     (books / "bad.en").write_bytes(b"Yes.\nNo.\nca\xf1a\n")
-    return books
 
 
 def translate_alone(model: Path, folder: Path, book: str) -> tuple[bytes, list[str]]:
@@ -118,13 +117,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes
 
 def test_whoever_translates_and_whoever_is_lost_the_translations_are_those_of_one_process(ray, model, tmp_path):
     address, environment = ray
-    books, out = write_books(tmp_path), tmp_path / "all"
+    out = tmp_path / "all"
+    write_books(tmp_path)
     alone = {
         book: translate_alone(model, tmp_path, book) for book in ("long.en.gz", "nothing.en", "page.html", "short.en")
     }
     words = (model, "books/*", "--out", "all", "--cluster", address, "--part-lines", 20)
     running = start(tmp_path, *words, **environment)
-    kill_workers(out / "parts" / "long.en", running)
+    kill_worker(out / "parts" / "long.en", running)
     code, messages = finish(running)
 
     assert code == 1
@@ -134,22 +134,8 @@ def test_whoever_translates_and_whoever_is_lost_the_translations_are_those_of_on
         assert (out / book.removesuffix(".gz")).read_bytes() == content, book
         assert [line for line in messages.splitlines() if line.startswith(f"pellucid: books/{book}:")] == said
     records = read_records(out, "long.en")
-    assert [(record["first_line"], record["count"]) for record in records] == [(i, 20) for i in range(1, 300, 20)]
+    assert [(record["first_line"], record["count"]) for record in records] == [(i, 20) for i in range(1, 200, 20)]
     assert sorted(path.name for path in out.iterdir()) == ["long.en", "nothing.en", "page.html", "parts", "short.en"]
-
-    # Again, where one file is mended, and one has another line: they are translated, and nothing else.
-    (books / "bad.en").write_text("Yes.\nNo.\ncaña\n", encoding="utf-8")
-    (books / "short.en").write_text("\n".join(["No.", *LINES[1:]]) + "\n", encoding="utf-8")
-    code, messages = finish(start(tmp_path, *words, **environment))
-    assert code == 0, messages
-    there = 300 + read_records(out, "page.html")[0]["count"]
-    assert f"pellucid: {3 + len(LINES)} made at" in messages
-    assert f" a second, {there} were there; " in messages
-    for book in ("bad.en", "short.en"):
-        assert (out / book).read_bytes() == translate_alone(model, tmp_path, book)[0]
-    assert sorted(path.name for path in (out / "parts").iterdir()) == [
-        f"{name}.jsonl" for name in ("bad.en", "long.en", "nothing.en", "page.html", "short.en")
-    ]
 
 
 def test_ray_that_was_started_here_takes_no_work_from_others(ray, model, tmp_path):
@@ -160,14 +146,12 @@ def test_ray_that_was_started_here_takes_no_work_from_others(ray, model, tmp_pat
     assert (code, messages.partition(": ")[2][:13]) == (2, "Ray at " + address[:6]), messages
 
 
-def kill_workers(parts: Path, running: ForkedProcess) -> None:
-    """Kill a worker by SIGKILL whenever some more parts are there."""
-    draw = random.Random(2)
-    for done in (1, 6):
-        wait_until(lambda done=done: len(list(parts.glob("0*"))) > done or running.poll() is not None)
-        workers = find_processes("ray::MapWorker")
-        assert workers
-        os.kill(draw.choice(workers), signal.SIGKILL)
+def kill_worker(parts: Path, running: ForkedProcess) -> None:
+    """Kill a worker by SIGKILL when some parts are there."""
+    wait_until(lambda: len(list(parts.glob("0*"))) > 3 or running.poll() is not None)
+    workers = find_processes("ray::MapWorker")
+    assert workers
+    os.kill(random.Random(2).choice(workers), signal.SIGKILL)
 
 
 def read_records(folder: Path, name: str) -> list[dict[str, Any]]:
