@@ -95,7 +95,7 @@ coverage: .venv/.installed-dev page ## run the tests and show the lines they mis
 
 lock: | $(BIN)/python ## write requirements.lock, the versions of constraints.txt with the hashes of their files (asks PyPI)
 	@$(BIN)/python -c "import uv" 2>/dev/null || $(PIP) uv
-	@$(BIN)/python -m uv pip compile --quiet --no-config --universal --generate-hashes --no-annotate --upgrade --extra all --extra cluster \
+	@$(BIN)/python -m uv pip compile --quiet --no-config --universal --generate-hashes --no-annotate --upgrade --extra all \
 	  --constraints constraints.txt --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
 
 reproduce: .venv/.installed-dev ## train a recipe and compare with its published score: NAME=multi30k-en-de (needs PELLUCID_DATA)
