@@ -91,6 +91,7 @@ FLOORS = {
         ours="config decode store data interop",
         ours_inside="model evaluate training cpu interpret localize workflows.check",
     ),
+    "cluster": Floor(ours="cluster data store", others_inside="ray"),
     "serve": Floor(
         ours="serve api interpret.trace interpret.page localize decode store cpu config data.context "
         "data.corpus data.formats data.languages data.tokenizer",

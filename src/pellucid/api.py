@@ -12,7 +12,7 @@ from pellucid.config import SimpleRunOptions
 from pellucid.data.source_profile import load_source_profile
 from pellucid.decode.confidence import read_calibration
 from pellucid.decode.corpus_sources import require_context, translate_sources
-from pellucid.decode.request import SearchConfig, SearchOptions, refuse_unknown_options
+from pellucid.decode.request import BLOCK, SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.scoring import Score
 from pellucid.decode.translation import NotTranslated, Translation
 from pellucid.decode.translator import Translator
@@ -213,7 +213,7 @@ class Model:
     def translate_stream(
         self,
         lines: Iterable[str],
-        block: int = 2048,
+        block: int = BLOCK,
         *,
         terms: TermsLike = None,
         prefixes: Iterable[str] | None = None,

@@ -126,6 +126,18 @@ def test_a_stream_is_read_no_further_than_it_must_be(translator):
     assert len(list(stream)) == 20
 
 
+def test_a_stream_that_begins_in_the_middle_of_a_file_goes_on_as_the_whole(translator, monkeypatch):
+    """Draws depend on the number of the line, and a document is read with the line before."""
+    monkeypatch.setattr(translator, "context", 1)
+    config = SearchConfig(method="sample", seed=3)
+    lines = ["Yes.", "No.", "", "Where is the house?", "Yes.", "Yes."]
+    whole = list(translator.translate_stream(lines, config, document=True))
+    for cut in range(1, len(lines)):
+        before, rest = lines[:cut], lines[cut:]
+        end = translator.translate_stream(rest, config, document=True, first_line=cut + 1, before=before)
+        assert [translation.text for translation in end] == [translation.text for translation in whole[cut:]]
+
+
 def test_lines_the_model_cannot_take_are_named_before_anything_is_translated(translator, monkeypatch):
     long, refuse = "a b " * 97, dataclasses.replace(SHORT, too_long="refuse")
     with monkeypatch.context() as patch:

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pellucid.cli.cluster_distillation import write_translations_on_cluster
 from pellucid.cli.files import read_file_pair, require_file, say_notes, show_progress, write_lines
 from pellucid.cli.options import (
+    CLUSTER,
+    CORES,
     LANGUAGE_TO_WRITE,
+    LINES_PER_PART,
+    PART_LINES,
     SETTINGS,
     TOKENIZE,
+    WORKERS,
     argument,
     file_option,
     flag,
@@ -75,6 +81,10 @@ def run_distill(
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
     tokenize: Annotated[str | None, TOKENIZE] = None,
+    cluster: Annotated[str | None, CLUSTER] = None,
+    workers: Annotated[int | None, WORKERS] = None,
+    cores: Annotated[int, CORES] = 1,
+    part_lines: Annotated[int, PART_LINES] = LINES_PER_PART,
     no_export: Annotated[bool, flag("--no-export", "do not export the student in int8")] = False,
     change: Annotated[list[str] | None, SETTINGS] = None,
 ) -> None:
@@ -89,10 +99,16 @@ def run_distill(
     short, a larger --length-penalty makes both longer: compare some with `pellucid evaluate TEACHER
     --set length_penalty=...` first.
 
+    With --cluster, the teacher's text is shared among workers of Ray, as `pellucid translate
+    --cluster` shares files; the student is trained here.
+
     A command that was interrupted continues where it stopped.
     """
+    options = locals()
     if (command is None) == (not teachers):
         raise ValueError("name either a teacher, a model directory, or --command with a program that translates")
+    if cluster is not None and command is not None:
+        raise ValueError("--cluster gives each worker a teacher; --command is one program, so leave out one of them")
     if tokenize is not None:
         from pellucid.evaluate.score_words import require_score_tokenizer
 
@@ -125,8 +141,11 @@ def run_distill(
         teacher, identity["command"] = None, command
         translate = translate_with_command(shlex.split(str(command)))
 
-    for _ in show_progress(write_translations(source, translate, data, identity)):
-        pass
+    if cluster is not None:
+        write_translations_on_cluster(options, data, identity, search)
+    else:
+        for _ in show_progress(write_translations(source, translate, data, identity)):
+            pass
     text = write_pairs(source, data, backward)
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in sorted(text.left_out.items()))
     typer.echo(

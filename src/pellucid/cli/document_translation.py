@@ -3,8 +3,9 @@
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
 _NAMED_FAILURES = 10  # texts of a document that could not be translated, and are shown
 
 
+@dataclass(frozen=True)
+class TranslatedDocument:
+    """A translated document: its bytes, the translations of its texts, and what became of them."""
+
+    document: "Document"
+    translations: "Sequence[Translation]"
+    content: bytes
+    account: "DocumentAccount"
+
+
 def translate_document(
     model: "Model",
     file: str,
@@ -37,17 +48,45 @@ def translate_document(
     json: bool,
 ) -> None:
     """Translate a document, write it, and say what became of its texts."""
+    content = Path(file).read_bytes()
+    progress = partial(show_progress, to_file=out is not None)
+    translated = translate_content(model, file, content, languages, search, mark, comments, json, progress)
+    if out is None:
+        sys.stdout.buffer.write(translated.content)
+        sys.stdout.buffer.flush()  # what could not be written is told before the account
+    else:
+        with atomic_file(out) as write:
+            write(translated.content)
+
+    if json:
+        typer.echo(json_line(_document_object(translated)))
+    else:
+        say_account(file, translated)
+
+
+def translate_content(
+    model: "Model",
+    file: str,
+    content: bytes,
+    languages: tuple[str, str] | None,
+    search: dict[str, Any],
+    mark: bool,
+    comments: bool,
+    json: bool = False,
+    progress: "Callable[..., Iterable[Translation]] | None" = None,
+) -> TranslatedDocument:
+    """Translate the bytes of a document, and say what its notes and grades are, unless `json` has them.
+
+    `progress` passes the translations on, given their number and what they are.
+    """
     from pellucid.decode.translation import NotTranslated
-    from pellucid.localize.documents.account import describe_account, make_account
+    from pellucid.localize.documents.account import make_account
     from pellucid.localize.documents.readers import read_document
 
-    document = read_document(file, Path(file).read_bytes(), languages, with_comments=comments)
-    shown = show_progress(
-        model.translate_stream(document.texts, **search),
-        len(document.texts),
-        "texts",
-        to_file=out is not None,
-    )
+    document = read_document(file, content, languages, with_comments=comments)
+    shown = model.translate_stream(document.texts, **search)
+    if progress is not None:
+        shown = progress(shown, len(document.texts), "texts")
     if not json:  # there each text has its notes, and each chapter its grades
         shown = sum_up_grades(sum_up_notes(shown, file, document.texts), file, document.chapters)
     with warnings.catch_warnings():
@@ -58,22 +97,21 @@ def translate_document(
 
     reviews = [make_review(translation) for translation in translations] if mark else []
     written = [translation.text for translation in translations]
-    content = document.write(written, reviews, languages[1] if languages else None)
-    if out is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()  # what could not be written is told before the account
-    else:
-        with atomic_file(out) as write:
-            write(content)
+    failed = sum(translation.stop == "failed" for translation in translations)
+    return TranslatedDocument(
+        document,
+        translations,
+        document.write(written, reviews, languages[1] if languages else None),
+        make_account(document.texts, written, failed, document.kept),
+    )
 
-    failed = [translation for translation in translations if translation.stop == "failed"]
-    account = make_account(document.texts, written, len(failed), document.kept)
-    if json:
-        typer.echo(json_line(_document_object(document, translations, account)))
-        return
 
-    _say_failures(file, failed)
-    typer.echo(f"pellucid: {file}: {describe_account(account)}", err=True)
+def say_account(file: str, translated: TranslatedDocument) -> None:
+    """Say which texts of a document could not be translated, and how many there were of each kind."""
+    from pellucid.localize.documents.account import describe_account
+
+    _say_failures(file, [text for text in translated.translations if text.stop == "failed"])
+    typer.echo(f"pellucid: {file}: {describe_account(translated.account)}", err=True)
 
 
 def _say_failures(file: str, failed: "Sequence[Translation]") -> None:
@@ -88,10 +126,9 @@ def _say_failures(file: str, failed: "Sequence[Translation]") -> None:
         )
 
 
-def _document_object(
-    document: "Document", translations: "Sequence[Translation]", account: "DocumentAccount"
-) -> dict[str, Any]:
+def _document_object(translated: TranslatedDocument) -> dict[str, Any]:
     """Return what `--json` writes of a document: its account, the grades of its chapters, and each of its texts."""
+    document, translations = translated.document, translated.translations
     chapters = []
     for chapter in document.chapters:
         grades = Counter(translations[place].grade for place in chapter.places)
@@ -108,7 +145,7 @@ def _document_object(
     texts = []
     for text, translation in zip(document.texts, translations, strict=True):
         texts.append({"source": text, **describe_translation(translation)})
-    return {"account": asdict(account), "chapters": chapters, "texts": texts}
+    return {"account": asdict(translated.account), "chapters": chapters, "texts": texts}
 
 
 def make_review(translation: "Translation") -> "Review | None":

@@ -90,6 +90,19 @@ EXPORTED = option(
     "translate with this export of the model (`pellucid export --to ctranslate2`), in the precision it has",
     "DIR",
 )
+CLUSTER = option(
+    "share the work among processes, by Ray: auto (the cluster that this machine belongs to, or its own cores), local "
+    "(its own cores), or the address of a cluster",
+    "auto|local|ADDRESS",
+)
+WORKERS = option("with --cluster, the most workers; as many as there is room for, if left out", min=1)
+CORES = option("with --cluster, processor cores of each worker; workers do not share memory", min=1)
+LINES_PER_PART = 4096
+PART_LINES = option(
+    "with --cluster, lines of a part, which a worker takes at a time; multiples of 2048 make the scores, too, the same "
+    "as in one process",
+    min=1,
+)
 SOURCE_LANGUAGE = option(
     "language of the sources in a file of pairs, such as en for en and en-US, or the name or number of a column; "
     "needed if the file has more than two, or does not say its direction",

@@ -1,7 +1,7 @@
 """`pellucid translate`: translates a file line by line in the same order, or a document with its formatting."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pellucid.cli.document_translation import translate_document
@@ -11,34 +11,43 @@ from pellucid.cli.files import (
     read_parallel_lines,
     read_sentences,
     require_file,
-    set_language,
     show_progress,
     write_lines,
 )
 from pellucid.cli.options import (
+    CLUSTER,
+    CORES,
     DEVICE,
     ENGINE,
     EXPORTED,
     JSON,
+    LINES_PER_PART,
     MEMORY,
     MODEL,
+    PART_LINES,
     PRECISIONS,
     SEARCH_SETTINGS,
     TERMS,
+    WORKERS,
     argument,
     file_option,
     flag,
     option,
     search_default,
     search_option,
-    search_settings,
 )
 from pellucid.cli.translation_grades import sum_up_grades
 from pellucid.cli.translation_lines import leave_to_people, translation_lines
 from pellucid.cli.translation_notes import sum_up_notes
+from pellucid.cli.translation_setup import (
+    choose_search,
+    holds_document,
+    load_for_translation,
+    refuse_unfit_options,
+    set_up_translation,
+)
 
 if TYPE_CHECKING:
-    from pellucid.api import Model
     from pellucid.decode.translation import Translation
 
 TRANSLATE_EXAMPLES = """\
@@ -50,6 +59,7 @@ TRANSLATE_EXAMPLES = """\
   pellucid translate runs/book/best book.en --document
   pellucid translate runs/europe/best book.en --to fr
   pellucid translate runs/demo/best book.en --with runs/other/best
+  pellucid translate runs/demo/best 'books/*.en.gz' --out libros --cluster auto
   pellucid translate runs/demo/best book.en --set method=sample --set temperature=0.7"""
 
 
@@ -134,6 +144,10 @@ def run_translate(
             "translate the comments of an office document, too; they stay as they are otherwise",
         ),
     ] = False,
+    cluster: Annotated[str | None, CLUSTER] = None,
+    workers: Annotated[int | None, WORKERS] = None,
+    cores: Annotated[int, CORES] = 1,
+    part_lines: Annotated[int, PART_LINES] = LINES_PER_PART,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Translate a file of lines, or a formatted document.
@@ -198,167 +212,49 @@ def run_translate(
     With --memory, a line that is in the memory is not searched for: it gets the translation there,
     and "stop" is "memory". "memory" then shows the entry; for a line that is only similar, three
     quarters of the words and more, it offers that entry, which was not used.
+
+    With --cluster, FILE may be a pattern in quotes, such as 'books/*.txt.gz', and --out is a folder,
+    which gets a file for each: the same, byte for byte, as one process writes. Ray starts the
+    workers, here or on the machines of its cluster, each with the model and --cores or, with
+    --device cuda, a GPU. They take parts of --part-lines lines, or a document each; a part appears
+    whole or not at all. A worker that is lost is started again, and what fails is named while the
+    rest goes on. The same command, again, does only what is missing or was made of other text or by
+    another model. All machines need the files, the model and the folder at the same paths.
     """
     options = locals()
-    from pellucid.api import load
+    if cluster is not None:
+        from pellucid.cli.cluster_translation import translate_on_cluster
+
+        translate_on_cluster(options)
+        return
+
+    from pellucid.decode.request import BLOCK
 
     # Mistakes in the options and files are reported before the model is loaded.
-    # A greedy search is faster where nobody reads the scores.
-    with_scores = json or n_best > 1 or only_above is not None
-    search = search_settings(
-        change,
-        beam=beam,
-        n_best=n_best,
-        alignments=alignments is not None,
-        scores=with_scores,
-    )
+    search = choose_search(options)
     require_file(file)
-    from pellucid.data.corpus import holds_pairs
-
-    is_document = _is_document(file)
-    _refuse_unfit_options(options, file, is_document)
-    terminology = None
-    if terms is not None:
-        require_file(terms)
+    is_document = holds_document(file)
+    refuse_unfit_options(options, file, is_document)
     prefixes = None if prefix is None else read_parallel_lines(prefix, file)
 
     # At a keyboard, each line is answered before the next is
     # typed. One worker of CTranslate2 is quicker at that.
     one_by_one = search.get("batch") == 1 or (file == "-" and sys.stdin.isatty())
-    loaded = load(
-        model,
-        precision,
-        engine,
-        others=others or (),
-        exported=exported,
-        workers=1 if one_by_one else None,
-        device=device,
-    )
-    has_languages = is_document or memory is not None or (terms is not None and holds_pairs(terms))
-    loaded, languages = _choose_languages(loaded, source, target, is_of_file=has_languages)
-    is_calibrated = loaded.translator.calibration is not None
-    if only_above is not None and not is_calibrated:
-        advice = f"pellucid calibrate {model}"
-        raise ValueError(f"{model} has no calibration, so its confidence is not known: {advice}")
-
-    if terms is not None:
-        from pellucid.localize.terminology import Terms
-
-        terminology = Terms.read(terms, *(languages or ()))
-    remembered = None
-    if memory is not None:
-        from pellucid.localize.translation_memory import TranslationMemory
-
-        remembered = TranslationMemory.read(memory, *(languages or ()))
-
-    # Grades follow from the log-probabilities, unless speed was asked for.
-    if is_calibrated and not any(text.startswith("scores") for text in change or ()):
-        search["scores"] = True
-    search |= {
-        "terms": terminology,
-        "translation_memory": remembered,
-        "document": document,
-    }
+    loaded = load_for_translation(options, workers=1 if one_by_one else None)
+    setup = set_up_translation(loaded, options, is_document)
     if is_document:
-        translate_document(loaded, file, out, languages, search, mark, comments, json)
+        translate_document(setup.model, file, out, setup.languages, setup.search, mark, comments, json)
         return
 
     with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:
-        block = 1 if one_by_one else 2048
-        stream = loaded.translate_stream(read_sentences(file), block, prefixes=prefixes, **search)
+        block = 1 if one_by_one else BLOCK
+        stream = setup.model.translate_stream(read_sentences(file), block, prefixes=prefixes, **setup.search)
         stream = _write_alignments(show_progress(stream, to_file=out is not None), align)
         if not json:  # there each line has its notes and its grade
             stream = sum_up_grades(sum_up_notes(stream, file), file)
         if only_above is not None:
             stream = leave_to_people(stream, only_above)
         write_lines(translation_lines(stream, n_best, json), write)
-
-
-def _is_document(file: str) -> bool:
-    """Return whether a name has the ending of a document.
-
-    A .txt file is translated line by line.
-    """
-    from pellucid.localize.documents.formats import document_suffix
-
-    return document_suffix(file) not in (None, ".txt")
-
-
-def _refuse_unfit_options(options: Mapping[str, Any], file: str, is_document: bool) -> None:
-    """Raise ValueError for options that do not go with the kind of this file, or with each other."""
-    from pellucid.localize.documents.formats import COMMENTED_FORMATS, MARKED_FORMATS
-
-    name = file.lower()
-    if options["mark"] and not name.endswith(MARKED_FORMATS):
-        raise ValueError(f"{file} cannot be marked; --mark is for {', '.join(MARKED_FORMATS)}")
-    if options["comments"] and not name.endswith(COMMENTED_FORMATS):
-        formats = ", ".join(COMMENTED_FORMATS)
-        raise ValueError(f"{file} has no comments to translate; --comments is for {formats}")
-
-    if is_document:
-        _refuse_options_of_lines(options, file)
-    if options["only_above"] is not None and options["json"]:
-        reason = "--json writes the confidence of every line"
-        raise ValueError(f"{reason}; leave out --only-above, or --json")
-
-
-def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
-    """Raise ValueError for options that only make sense for a file of lines."""
-    from pellucid.localize.documents.formats import DOCUMENT_FORMATS, document_suffix
-
-    used = []
-    for name in ("only_above", "prefix", "alignments"):
-        if options[name] not in (None, False):
-            used.append(f"--{name.replace('_', '-')}")
-
-    if options["n_best"] > 1:
-        used.append("--n-best")
-    if used:
-        raise ValueError(f"{file} is a document; {' and '.join(used)}: only for a file of lines")
-
-    if options["out"] is not None:
-        return
-    advice = "name a file for the translation: --out FILE"
-    if options["json"]:
-        raise ValueError(f"{file} is a document; --json writes its account, so {advice}")
-
-    document_format = DOCUMENT_FORMATS[document_suffix(file) or ""]
-    if sys.stdout.isatty() and not document_format.is_text:
-        reason = f"{file} becomes a document that no terminal shows"
-        raise ValueError(f"{reason}; name a file for it: --out FILE")
-
-
-def _choose_languages(
-    model: "Model", source: str | None, target: str | None, is_of_file: bool
-) -> "tuple[Model, tuple[str, str] | None]":
-    """Return the model for the language to write, and both languages of a file, if it has any.
-
-    They are those that are named, or the model's. Raises ValueError for languages that the model
-    does not translate, and where one is named and a file needs both.
-    """
-    from pellucid.store.manifest_checks import read_directions, read_languages
-
-    # Both languages may be named for any file: where a
-    # model does not say its own, nothing can be compared.
-    is_unknown = source is not None and "languages" not in model.manifest
-    model = set_language(model, target, is_of_file or is_unknown)
-    if model.is_multilingual and target is not None:
-        directions = read_directions(model.manifest)
-        if source is not None and (source, target) not in directions:
-            from pellucid.serve.settings import Languages, describe_missing_direction
-
-            offered = (Languages(*direction) for direction in directions)
-            raise ValueError(describe_missing_direction(offered, source, target))
-        if source is None:  # then the manifest says both
-            target = None
-
-    if not is_of_file:
-        return model, None
-    if (source is None) != (target is None):
-        raise ValueError("one language is named; name both: --from en --to es")
-    if source is not None and target is not None:
-        return model, (source, target)
-    return model, read_languages(model.manifest)
 
 
 def _write_alignments(

@@ -1,9 +1,9 @@
 """Sums up the notes on the translations of a file in a few lines on standard error."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -34,6 +34,20 @@ class _Group:
             self.numbers = [inside, inside]
         lowest, highest = self.numbers
         self.numbers = [tuple(map(min, lowest, inside)), tuple(map(max, highest, inside))]
+
+    def add_later(self, later: "_Group") -> None:
+        """Add translations that stand behind these."""
+        self.count += later.count
+        self.first = [*self.first, *later.first][:_NAMED]
+        bounds = [*self.numbers, *later.numbers]
+        if bounds:
+            by_place = list(zip(*bounds, strict=True))
+            self.numbers = [tuple(map(min, by_place)), tuple(map(max, by_place))]
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "_Group":
+        """Return the group that was written as plain values."""
+        return cls(values["count"], values["first"], [tuple(bound) for bound in values["numbers"]])
 
 
 @dataclass
@@ -69,6 +83,32 @@ class NoteSummary:
             for text in in_bytes:
                 if len(self.texts_in_bytes) <= _NAMED:
                     self.texts_in_bytes[text] = None
+
+    def add_later(self, later: "NoteSummary") -> None:
+        """Add the notes on translations that stand behind these."""
+        for note, group in later.groups.items():
+            self.groups.setdefault(note, _Group()).add_later(group)
+        self.fewer_sentences.add_later(later.fewer_sentences)
+        self.sentences += later.sentences
+        self.in_bytes.add_later(later.in_bytes)
+        for text in later.texts_in_bytes:
+            if len(self.texts_in_bytes) <= _NAMED:
+                self.texts_in_bytes[text] = None
+
+    def as_values(self) -> dict[str, Any]:
+        """Return the counts as plain values, which can be written as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "NoteSummary":
+        """Return the counts that were written as plain values."""
+        return cls(
+            groups={note: _Group.from_values(group) for note, group in values["groups"].items()},
+            fewer_sentences=_Group.from_values(values["fewer_sentences"]),
+            sentences=values["sentences"],
+            in_bytes=_Group.from_values(values["in_bytes"]),
+            texts_in_bytes=dict.fromkeys(values["texts_in_bytes"]),
+        )
 
     def lines(self, name_places: Callable[[Sequence[int], int], str]) -> Iterator[str]:
         """Yield a line for each note.

@@ -58,19 +58,22 @@ def refuse_read_once(path: str | Path | None, reason: str) -> None:
 
 @contextmanager
 def open_decompressed(path: str | Path) -> Iterator[BufferedReader | gzip.GzipFile]:
-    """Open a file for reading its bytes, decompressed if it begins as gzip, xz or bzip2 does; "-" is standard input."""
+    """Open a file for reading its bytes, decompressed (`decompress`); "-" is standard input."""
     with nullcontext(sys.stdin.buffer) if str(path) == "-" else Path(path).open("rb") as opened:
-        stream = cast(BufferedReader, opened)
-        # peek and not read: standard input cannot be rewound.
-        start = stream.peek(10)
-        if start.startswith(b"\x1f\x8b"):
-            yield gzip.GzipFile(fileobj=stream)
-        elif start.startswith(b"\xfd7zXZ\0"):
-            yield BufferedReader(_Unpacked(stream, lambda: lzma.LZMADecompressor(memlimit=_MOST_DICTIONARY)))
-        elif re.match(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", start):
-            yield BufferedReader(_Unpacked(stream, bz2.BZ2Decompressor))
-        else:
-            yield stream
+        yield decompress(cast(BufferedReader, opened))
+
+
+def decompress(stream: BufferedReader) -> BufferedReader | gzip.GzipFile:
+    """Return a stream of the bytes inside a stream that begins as gzip, xz or bzip2 does, or the stream itself."""
+    # peek and not read: standard input cannot be rewound.
+    start = stream.peek(10)
+    if start.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=stream)
+    if start.startswith(b"\xfd7zXZ\0"):
+        return BufferedReader(_Unpacked(stream, lambda: lzma.LZMADecompressor(memlimit=_MOST_DICTIONARY)))
+    if re.match(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", start):
+        return BufferedReader(_Unpacked(stream, bz2.BZ2Decompressor))
+    return stream
 
 
 class _Unpacked(RawIOBase):

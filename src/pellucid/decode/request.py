@@ -27,6 +27,9 @@ SETTING_TYPES = {
 }
 
 
+BLOCK = 2048
+"""Lines of a file that are translated together."""
+
 Result = TypeVar("Result")
 
 

@@ -13,7 +13,7 @@ from pellucid.data.term_marks import Marks
 from pellucid.data.tokenizer import FORBIDDEN, Tokenizer
 from pellucid.decode.confidence import Calibration
 from pellucid.decode.line_segments import LengthLimits, Line, LineStageMaker, surround
-from pellucid.decode.request import Engine, SearchBounds, SearchConfig, continue_always
+from pellucid.decode.request import BLOCK, Engine, SearchBounds, SearchConfig, continue_always
 from pellucid.decode.scoring import Score, score_pairs
 from pellucid.decode.segment_search import SearchSegments
 from pellucid.decode.source_reader import SourceReader
@@ -137,22 +137,27 @@ class Translator:
         self,
         lines: Iterable[str],
         config: SearchConfig,
-        block: int = 2048,
+        block: int = BLOCK,
         *,
         terms: "Terminology | None" = None,
         prefixes: Iterable[str] | None = None,
         translation_memory: LineStageMaker | None = None,
         document: bool = False,
+        first_line: int = 1,
+        before: Iterable[str] = (),
     ) -> Iterator[Translation]:
         """Translate any number of lines, `block` of them at a time; otherwise like `translate`.
 
         The lines of a `document` are read with those before them; a blank line begins another
-        document.
+        document. Lines that begin in the middle of a file are counted from `first_line`, and
+        `before` are the lines of the document that stand before them.
         """
         line_iterator = iter(lines)
         prefix_iterator = None if prefixes is None else iter(prefixes)
         reader = DocumentReader(self.context if document else 0)
-        first_line = 1
+        for line in before:
+            reader.take(line)
+
         while block_lines := list(islice(line_iterator, block)):
             yield from self.translate(
                 block_lines,

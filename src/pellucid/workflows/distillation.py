@@ -24,6 +24,7 @@ from pellucid.training.defaults import choose_settings_for_data
 
 # File with what the teacher wrote: a line that says who translated what, then a line for each sentence.
 TRANSLATIONS = "translations.jsonl"
+_BLOCK = 2**20  # bytes that are copied at a time
 _ENCODER_LAYERS = 6  # layers of a student's encoder
 
 _LEFT_OUT = "left_out.tsv"
@@ -63,16 +64,43 @@ def write_translations(
     A folder in which translations were begun is continued where they stop. `identity` says who translates what, and
     how: raises ValueError if those that are there were made by another teacher, from another text or in another way.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    path, first = folder / TRANSLATIONS, json.dumps(identity, sort_keys=True, ensure_ascii=False)
-    done = _keep_complete_lines(path, first)
+    path, done = folder / TRANSLATIONS, count_translations(folder, identity)
     with explain_unfinished_work(path, folder), path.open("ab") as file:
         for count, (text, stop) in enumerate(translate(islice(read_text(files), done, None)), start=done + 1):
-            file.write(json.dumps([text, stop], ensure_ascii=False).encode() + b"\n")
+            file.write(translation_row(text, stop))
             # A reader of the file, and a run that goes on after this process was killed, find every line.
             file.flush()
             yield count
         os.fsync(file.fileno())
+
+
+def translation_row(text: str, stop: str) -> bytes:
+    """Return the line of a translation in the file of translations."""
+    return json.dumps([text, stop], ensure_ascii=False).encode() + b"\n"
+
+
+def count_translations(folder: Path, identity: Mapping[str, Any]) -> int:
+    """Return how many translations are in `folder`, and begin their file where there is none.
+
+    Raises ValueError where they were made by another teacher, from another text or in another way.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return _keep_complete_lines(folder / TRANSLATIONS, _first_line(identity))
+
+
+def join_translations(parts: Iterable[Path], folder: Path, identity: Mapping[str, Any]) -> None:
+    """Write the file of translations from files of its lines, one after another."""
+    with atomic_file(folder / TRANSLATIONS) as write:
+        write(_first_line(identity).encode() + b"\n")
+        for part in parts:
+            with part.open("rb") as file:
+                while block := file.read(_BLOCK):
+                    write(block)
+
+
+def _first_line(identity: Mapping[str, Any]) -> str:
+    """Return the line that says who translates what, and how."""
+    return json.dumps(identity, sort_keys=True, ensure_ascii=False)
 
 
 def _keep_complete_lines(path: Path, first: str) -> int:
