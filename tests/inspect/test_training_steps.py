@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pellucid.api import load
-from pellucid.decode.translator import inference_only
+from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.studies import training_steps
 from pellucid.interpret.studies.training_steps import RATE, study_training, update_once
 from pellucid.interpret.trace.session import perform_act
@@ -57,7 +57,9 @@ def test_the_first_middle_and_last_checkpoints_translate_the_sentence(tmp_path: 
     train_run(small_run(tmp_path / "text", train=train, tokenizer={"vocabulary": 305}), tmp_path / "run")
     model = load(tmp_path / "run" / "best", engine="torch")
     trace = model.trace("one two six")
-    states = perform_act(trace, "training", {"target": "seis dos uno"})["checkpoints"]
+    answer = perform_act(trace, "training", {"target": "seis dos uno"})
+    assert isinstance(answer, dict)
+    states = answer["checkpoints"]
     assert [state["step"] for state in states] == [2, 8, 12]
     for state in states:
         checkpoint = load(tmp_path / "run" / "checkpoints" / f"step-{state['step']:08d}", engine="torch")

@@ -130,7 +130,7 @@ def test_no_text_becomes_a_mark(tokenizer, text):
 def make_segment(tokenizer: Tokenizer, text: str, context: int = 0) -> Segment:
     source = [*[BOS] * context, *tokenizer.encode_source([text])[0]]
     request = SearchRequest(source, 1)
-    return Segment(TaggedText(text, []), ReadText(text), request, context=context)
+    return Segment(TaggedText(text, ()), ReadText(text), request, context=context)
 
 
 @pytest.mark.parametrize("context", [0, 1])

@@ -52,7 +52,8 @@ def assert_same_numbers(first: list[dict], second: list[dict]) -> None:
 def single_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Path]:
     """Run of one worker, with dropout and two batches an update, and its directory."""
     folder = tmp_path_factory.mktemp("alone")
-    train = {"accumulate": 2, "batch_tokens": 120, "keep": 1000}
+    # A model in parts is trained as it is written: with fused operations dropout would have other masks.
+    train = {"accumulate": 2, "batch_tokens": 120, "keep": 1000, "fused": "never"}
     run = small_run(folder / "data", model={"dropout": 0.2, "output_bias": True}, train=train)
     train_alone(run, folder / "out")
     return run, folder / "out"

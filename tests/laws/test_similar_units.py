@@ -94,7 +94,7 @@ def test_a_line_like_one_of_the_memory_is_read_after_its_translation(tokenizer):
             read.extend(request.source for batch in batches for request in batch)
             return translator.torch.search_all(batches, config)
 
-    translator.engine = SpiedEngine()
+    translator.engine = SpiedEngine()  # pyright: ignore[reportAttributeAccessIssue]
     memory = TranslationMemory([("The red dog sees the cat.", "El perro  rojo ve el gato.")])
     lines = ["The red dog sees the horse.", "The window.", "The red dog sees the cat."]
     translations = translator.translate(lines, SearchConfig(max_extra=3, repetition="keep"), translation_memory=memory)

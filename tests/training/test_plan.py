@@ -140,10 +140,10 @@ def test_the_seconds_of_an_update_are_the_median_of_those_measured(plan, monkeyp
     now = 0.0
     real_update = trial.update_within_memory
 
-    def update_slowly(model, optimizer, batches, *options):
+    def update_slowly(model, optimizer, batches, *options, **others):
         nonlocal now
         now += 0.01 * sum(batch.target_out.numel() for batch in batches)
-        return real_update(model, optimizer, batches, *options)
+        return real_update(model, optimizer, batches, *options, **others)
 
     monkeypatch.setattr(trial, "update_within_memory", update_slowly)
     monkeypatch.setattr(trial.time, "monotonic", lambda: now)
@@ -272,7 +272,7 @@ def test_a_large_model_for_few_pairs_is_advised_against(plan):
 
 
 def test_memory_that_runs_out_within_the_trial_ends_the_trial(tmp_path: Path, monkeypatch):
-    def run_out_of_memory(*arguments):
+    def run_out_of_memory(*arguments, **others):
         raise MemoryError
 
     monkeypatch.setattr(trial, "update_within_memory", run_out_of_memory)

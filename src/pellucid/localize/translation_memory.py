@@ -4,7 +4,7 @@ import re
 import unicodedata
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -141,7 +141,7 @@ def _list_words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def measure_similarity(first: list[str], second: list[str]) -> float:
+def measure_similarity(first: Sequence[Hashable], second: Sequence[Hashable]) -> float:
     """Return the share of words and signs that two sentences have in common, in the same order: 2 M / T.
 
     >>> measure_similarity("The ball is blue .".split(), "The ball is red .".split())
