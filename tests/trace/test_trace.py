@@ -349,7 +349,7 @@ def test_another_engine_is_not_used_and_a_note_says_so():
 
     model.translator.engine = OtherEngine()
     trace = model.trace("The ball is blue.", beam=3)
-    assert any("run by torch" in note for note in trace.notes)
+    assert any("PyTorch made this translation" in note for note in trace.notes)
     assert trace.translation == ball().translation
 
 
