@@ -30,7 +30,7 @@ JOBS = (
 """Size, target positions of a batch, precision, and updates of a turn."""
 
 THREADS = (1, 2)
-WAYS = ("auto", "never")
+WAYS = ("always", "never")
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def work(way: str, size: str, budget: str, precision: str, threads: str) -> None
     config, optim = ModelConfig(VOCABULARY, VOCABULARY, dropout=0.1, **PRESETS[size]), OptimConfig(kind="muon")
     model = Transformer(config).train()
     optimizer, batches = make_optimizer(model, optim), example_batches(budget)
-    kernels = choose_kernels(way, config, torch.device("cpu"), in_lockstep=False).kernels
+    kernels = choose_kernels(way, precision, config, torch.device("cpu"), in_lockstep=False).kernels
     for line in sys.stdin:
         pieces, processor, wall = 0, time.process_time(), time.perf_counter()
         for _ in range(int(line)):

@@ -407,9 +407,9 @@ class TrainConfig:
         "optimiser stay float32",
     ] = "float32"
     fused: Annotated[
-        Literal["auto", "never"],
+        Literal["auto", "always", "never"],
         "whether a processor trains with operations that this machine's C compiler has fused: "
-        "auto, where there is a compiler; the same formulas, other masks of dropout",
+        "auto, where products are in bfloat16; the same formulas, other masks of dropout",
     ] = "auto"
     shard_model: Annotated[
         bool,

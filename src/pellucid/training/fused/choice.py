@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from pellucid.cpu import has_native_bfloat16
 from pellucid.model import ModelConfig
 from pellucid.model.positions import POSITIONS, Positions
 from pellucid.training.fused.compiler import Kernels, NoKernels, load_kernels
@@ -21,14 +22,17 @@ NOT_FUSED = KernelChoice(None)
 
 
 def choose_kernels(
-    setting: str, model: ModelConfig, device: torch.device, in_lockstep: bool
+    setting: str, precision: str, model: ModelConfig, device: torch.device, in_lockstep: bool
 ) -> KernelChoice:
     """Return what a run with `train.fused` = `setting` computes with.
 
     A GPU has fused operations of its own. Workers that go through the layers in lockstep hold parts
     of each weight, for which none are written.
     """
-    if setting == "never" or device.type != "cpu" or in_lockstep:
+    # In float32 the products take most of the time, and two threads gain nothing by it.
+    is_quicker = precision == "bfloat16" and has_native_bfloat16(device)
+    is_wanted = setting == "always" or (setting == "auto" and is_quicker)
+    if not is_wanted or device.type != "cpu" or in_lockstep:
         return NOT_FUSED
 
     kind = POSITIONS[model.positions]

@@ -109,7 +109,8 @@ def try_updates(run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, 
     torch.manual_seed(run.seed)
     model = Transformer(model_config).train().to(ALONE.device)
     optimizer = make_optimizer(model, run.optim)
-    kernels = choose_kernels(run.train.fused, model_config, ALONE.device, in_lockstep=False).kernels
+    c = run.train
+    kernels = choose_kernels(c.fused, c.precision, model_config, ALONE.device, in_lockstep=False).kernels
     upcoming = cycle(range(len(epoch.order)))
     step, loss, halved = 0, 0.0, 0
 
