@@ -12,7 +12,7 @@ from floors import FLOORS
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = "src/pellucid"
-MOST_LINES = 1230
+MOST_LINES = 1220
 """Lines of all files together, blank ones not counted: what can be read in an afternoon."""
 
 READING_PATH = {

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from pellucid.training import process, update
+from pellucid.training.fused import choice
 from pellucid.training.log import read_log
 from pellucid.training.loop import train_run
 from pellucid.training.process import explain_float32
@@ -14,7 +15,7 @@ CPU = torch.device("cpu")
 
 
 def pretend_native_bfloat16(monkeypatch: pytest.MonkeyPatch, native: bool) -> None:
-    for module in (process, update):
+    for module in (process, update, choice):
         monkeypatch.setattr(module, "has_native_bfloat16", lambda device: native)
 
 

@@ -69,18 +69,20 @@ def run_plan(
     )
 
     if stand_in is None:
-        form = {
-            "source": source,
-            "target": target,
-            "dev_source": dev_source,
-            "dev_target": dev_target,
-            "source_language": source_language,
-            "target_language": target_language,
-            "size": size,
-            "steps": steps,
-            "minutes": minutes,
-        }
-        settings, data = run_settings(run_file, change or (), **form)[0], None
+        settings, _ = run_settings(
+            run_file,
+            change or (),
+            source=source,
+            target=target,
+            dev_source=dev_source,
+            dev_target=dev_target,
+            source_language=source_language,
+            target_language=target_language,
+            size=size,
+            steps=steps,
+            minutes=minutes,
+        )
+        data = None
 
     else:
         if run_file is None:

@@ -146,7 +146,7 @@ class PairNoise:
     def measure_ratios(self, encoded: EncodedPairs) -> NDArray[np.float64]:
         """Return how many times longer each kind of noise makes the two sides, from some pairs; 1 without noise."""
         names = [*self.config.shares]
-        sample = np.linspace(0, len(encoded) - 1, min(len(encoded), _SAMPLED_PAIRS)).astype(np.int64)
+        sample = sample_evenly(len(encoded), _SAMPLED_PAIRS)
         before = [int(side.lengths[sample].sum()) for side in (encoded.sources, encoded.targets)]
         ratios = np.ones((2, len(names) + 1))
         for number, name in enumerate(names):
@@ -219,6 +219,25 @@ def _find_neighbours(encoded: EncodedPairs, indices: NDArray[np.integer]) -> NDA
     corpora = np.searchsorted(ends, indices, side="right")
     neighbours = np.where(indices + 1 < ends[corpora], indices + 1, indices - 1)
     return np.where(sizes[corpora] > 1, neighbours, -1)
+
+
+def sample_evenly(count: int, most: int) -> NDArray[np.int64]:
+    """Return at most so many of the numbers below `count`, spread evenly, in their order.
+
+    >>> sample_evenly(3, 5).tolist(), sample_evenly(100, 4).tolist()
+    ([0, 1, 2], [0, 33, 66, 99])
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
+
+
+def lengthen(lengths: NDArray[np.int32], chosen: NDArray[np.bool_], factor: float, most: int) -> NDArray[np.int32]:
+    """Return lengths, the chosen ones times a factor and rounded; none is made shorter, or longer than `most`.
+
+    >>> lengthen(np.array([10, 10, 40], np.int32), np.array([True, False, True]), 1.5, most=50).tolist()
+    [15, 10, 50]
+    """
+    longer = np.minimum(np.rint(lengths * factor), most).astype(np.int32)
+    return np.where(chosen, np.maximum(longer, lengths), lengths)
 
 
 def draw_uniform(indices: NDArray[np.integer], seed: int) -> NDArray[np.float64]:

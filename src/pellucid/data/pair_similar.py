@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pellucid.data.batching import EncodedPairs, pack_sentences
 from pellucid.data.context import count_context
-from pellucid.data.pair_noise import draw_uniform
+from pellucid.data.pair_noise import draw_uniform, lengthen, sample_evenly
 from pellucid.data.tokenizer import BOS, Tokenizer, strip_eos
 
 _LEAST_SIMILAR = 0.6  # share of the tokens that a similar sentence has in common; less teaches to ignore it
@@ -35,7 +35,7 @@ class SimilarPairs:
         """Index the tokens of these pairs; a source that would have more than `max_pieces` is shown as it is."""
         assert tokenizer.memory_mark is not None
         self.encoded, self.mark, self.share, self.max_pieces = encoded, tokenizer.memory_mark, share, max_pieces
-        self.indexed = np.unique(np.linspace(0, len(encoded) - 1, min(len(encoded), _INDEXED_PAIRS)).astype(np.int64))
+        self.indexed = sample_evenly(len(encoded), _INDEXED_PAIRS)
         lengths = encoded.sources.lengths[self.indexed]
         rows = [encoded.sources[i] for i in self.indexed.tolist()]
         tokens = np.fromiter(chain.from_iterable(rows), np.int64, count=int(lengths.sum()))
@@ -78,8 +78,7 @@ class SimilarPairs:
     def expect_lengths(self, source_lengths: NDArray[np.int32], seed: int) -> NDArray[np.int32]:
         """Return about how many tokens the sources have, so that batches can be made of them."""
         chosen = self._draw(np.arange(len(source_lengths)), seed)
-        longer = np.minimum(np.rint(source_lengths * self.growth), self.max_pieces).astype(np.int32)
-        return np.where(chosen, np.maximum(longer, source_lengths), source_lengths)
+        return lengthen(source_lengths, chosen, self.growth, self.max_pieces)
 
     def find_similar(self, number: int) -> int | None:
         """Return the pair with the most similar source that is not the same; None where none is similar enough."""
@@ -137,7 +136,7 @@ class SimilarPairs:
 
     def _measure_growth(self) -> float:
         """Return how many times longer a source is with a similar translation, from some pairs."""
-        sample = np.unique(np.linspace(0, len(self.encoded) - 1, min(len(self.encoded), _SAMPLED_PAIRS)).astype(int))
+        sample = sample_evenly(len(self.encoded), _SAMPLED_PAIRS)
         before = after = 0
         for number in sample.tolist():
             length, similar = int(self.encoded.sources.lengths[number]), self.find_similar(number)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pellucid.data.batching import EncodedPairs, pack_sentences
 from pellucid.data.context import count_context
-from pellucid.data.pair_noise import draw_uniform
+from pellucid.data.pair_noise import draw_uniform, lengthen, sample_evenly
 from pellucid.data.term_marks import MarkedTerm, SpelledSource, mark_terms
 from pellucid.data.term_spans import (
     Span,
@@ -101,7 +101,7 @@ class PairTerms:
         """
         assert tokenizer.term_marks is not None
         self.tokenizer, self.share, self.max_pieces, self.marks = tokenizer, share, max_pieces, tokenizer.term_marks
-        sample = np.unique(np.linspace(0, len(encoded) - 1, min(len(encoded), _LEARNED_PAIRS)).astype(np.int64))
+        sample = sample_evenly(len(encoded), _LEARNED_PAIRS)
         sources, targets = [], []
         for i in sample.tolist():
             source = encoded.sources[i].tolist()
@@ -124,9 +124,21 @@ class PairTerms:
         A row is drawn by its number in the whole text, and does not depend on what else is chosen. With `backwards`,
         the targets are what will be translated, and have the terms.
         """
+        return self._plant_where(self._draw(numbers, seed), encoded, rows, numbers, seed, backwards)
+
+    def _plant_where(
+        self,
+        chosen: NDArray[np.bool_],
+        encoded: EncodedPairs,
+        rows: NDArray[np.integer],
+        numbers: NDArray[np.integer],
+        seed: int,
+        backwards: bool,
+    ) -> EncodedPairs:
+        """Return these rows of the pairs, the chosen ones with marked terms where they have any."""
         sides = [encoded.sources[i].tolist() for i in rows], [encoded.targets[i].tolist() for i in rows]
         pairs: dict[int, _SpelledPair] = {}
-        for row in np.flatnonzero(self._draw(numbers, seed)).tolist():
+        for row in np.flatnonzero(chosen).tolist():
             if UNK not in sides[0][row] and UNK not in sides[1][row]:
                 pairs[row] = self._spell_pair(sides[0][row], sides[1][row])
 
@@ -154,17 +166,14 @@ class PairTerms:
     def expect_lengths(self, source_lengths: NDArray[np.int32], seed: int) -> NDArray[np.int32]:
         """Return about how many tokens the sources have with marks, so that batches can be made of them."""
         marked = self._draw(np.arange(len(source_lengths)), seed)
-        longer = np.minimum(np.rint(source_lengths * self.ratio), self.max_pieces).astype(np.int32)
-        return np.where(marked, np.maximum(longer, source_lengths), source_lengths)
+        return lengthen(source_lengths, marked, self.ratio, self.max_pieces)
 
     def _measure_ratio(self, encoded: EncodedPairs) -> float:
         """Return how many times longer marks make a source, from some pairs."""
-        sample = np.unique(np.linspace(0, len(encoded) - 1, min(len(encoded), _SAMPLED_PAIRS)).astype(np.int64))
-        before, share = int(encoded.sources.lengths[sample].sum()), self.share
-        self.share = 1.0
-        marked = self.plant(encoded, sample, sample, seed=0)
-        self.share = share
-        return int(marked.sources.lengths.sum()) / before
+        sample = sample_evenly(len(encoded), _SAMPLED_PAIRS)
+        everywhere = np.ones(len(sample), np.bool_)
+        marked = self._plant_where(everywhere, encoded, sample, sample, seed=0, backwards=False)
+        return int(marked.sources.lengths.sum()) / int(encoded.sources.lengths[sample].sum())
 
     def _draw(self, numbers: NDArray[np.integer], seed: int) -> NDArray[np.bool_]:
         """Draw whether the pairs with these numbers have marked terms."""

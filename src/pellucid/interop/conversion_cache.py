@@ -14,6 +14,7 @@ from pathlib import Path
 from pellucid.interop.ctranslate2_library import import_ctranslate2
 from pellucid.store.atomic import verify_directory
 from pellucid.store.directory import Bundle
+from pellucid.store.user_cache import user_cache_folder
 
 # Version of what `convert_to_ctranslate2` writes: raise it when that
 # changes, and older conversions are replaced.
@@ -64,7 +65,7 @@ def _conversion_folders(directory: Path) -> Iterator[Path]:
     # In the shared cache two models may have one name, so the hash of the path tells them apart.
     name = f"{directory.name}-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]}.ctranslate2"
     with suppress(RuntimeError):  # not everyone has a home
-        yield Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "pellucid" / name
+        yield user_cache_folder() / name
 
 
 def _convert_inside(folder: Path, source: str, bundle: Bundle, precision: str) -> Path:

@@ -40,14 +40,14 @@ def count_doubts(model: Model, pairs: Iterable[tuple[str, str]], on_progress: Ca
             break
         on_progress()
         is_right = _plain(model.translate(source).text) == _plain(reference)
-        looked_at += 1
         if is_right and right == MOST_RIGHT:
+            looked_at += 1
             continue
         trace = _trace_whole(model, source)
         if trace is None:
-            looked_at -= 1
             continue
 
+        looked_at += 1
         doubt = find_doubt(trace)
         if is_right:
             right += 1

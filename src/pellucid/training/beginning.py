@@ -279,8 +279,9 @@ def _set_up(
 
     stages = plan_stages(run, model)
     state.stream.enter(stages.stage_at(0.0))
-    c, alike = run.train, workers.in_lockstep
-    kernels = choose_kernels(c.fused, c.precision, model.config, workers.device, alike)
+    kernels = choose_kernels(
+        c.fused, c.precision, model.config, workers.device, workers.in_lockstep
+    )
     setup = RunSetup(run, out, data, tuple(dev_sets), stages, output, workers, kernels, initial)
     return setup, state
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pellucid.training.fused.compiler import Kernels
 from pellucid.training.fused.functions import loss_in_place
-from pellucid.training.fused.products import with_rounded_rows
+from pellucid.training.fused.products import product_type, with_rounded_rows
 
 # Rows of logits computed at a time on a CPU: enough for a full-speed product, few enough to stay in
 # the cache.
@@ -47,10 +47,7 @@ def loss_sum(
     Its gradient is computed on the way. Under autocast the matrix products use its type; the
     softmax is always float32. With `kernels` each chunk's softmax, loss and gradient are one pass.
     """
-    device_type, product_type = states.device.type, states.dtype
-    if torch.is_autocast_enabled(device_type):
-        product_type = torch.get_autocast_dtype(device_type)
-    numbers = smoothing, product_type, torch.is_grad_enabled(), kernels
+    numbers = smoothing, product_type(states), torch.is_grad_enabled(), kernels
     return _ChunkedLoss.apply(states.contiguous(), weight, bias, targets, *numbers)
 
 
@@ -58,14 +55,11 @@ class _ChunkedLoss(torch.autograd.Function):
     """Loss whose forward pass also computes its gradient, chunk by chunk; backward only scales it."""
 
     @staticmethod
-    def forward(
-        ctx, states, weight, bias, targets, smoothing, product_type, needs_gradient, kernels
-    ):
+    def forward(ctx, states, weight, bias, targets, smoothing, dtype, needs_gradient, kernels):
         chunk = CHUNK if states.is_cpu else _GPU_CHUNK
-        # The types are chosen here: product_type for the matrix products, float32 at least for all
-        # else.
+        # The types are chosen here: dtype for the matrix products, float32 at least for all else.
         with torch.autocast(states.device.type, enabled=False):
-            w = weight.to(product_type)
+            w = weight.to(dtype)
             total_type = torch.promote_types(states.dtype, torch.float32)
             total = torch.zeros((), dtype=total_type, device=states.device)
             states_gradient = torch.empty_like(states) if needs_gradient else None
@@ -74,7 +68,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
             for first in range(0, len(targets), chunk):
                 rows = slice(first, first + chunk)
-                h, t = states[rows].to(product_type), targets[rows]
+                h, t = states[rows].to(dtype), targets[rows]
                 if kernels is None:
                     loss, g = _loss_in_place(
                         F.linear(h, w), bias, t[:, None], smoothing, needs_gradient
@@ -91,7 +85,7 @@ class _ChunkedLoss(torch.autograd.Function):
                 total += loss
                 if g is None or states_gradient is None or weight_gradient is None:
                     continue
-                g = g.to(product_type)
+                g = g.to(dtype)
                 states_gradient[rows] = (g @ w)[: len(t)].to(states_gradient.dtype)
                 weight_gradient += g.T @ h
 

@@ -14,6 +14,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from pellucid.store.user_cache import user_cache_folder
+
 SOURCE = Path(__file__).with_name("kernels.c")
 
 # Errors of C's mathematical functions and its exceptions are not used; without them loops become
@@ -95,11 +97,7 @@ def _private_folders() -> Iterator[Path]:
         return
     # Not everyone has a home, and not every home can be written to.
     with suppress(RuntimeError, OSError):
-        folder = (
-            Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-            / "pellucid"
-            / "kernels"
-        )
+        folder = user_cache_folder() / "kernels"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         state = folder.stat()
         if state.st_uid == os.getuid() and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

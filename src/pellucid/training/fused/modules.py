@@ -60,7 +60,7 @@ class _FusedLayers:
             )
         if isinstance(module, nn.Identity):
             return None
-        return lambda x: self.normalize(module, x, product_type())[0]
+        return lambda x: self.normalize(module, x, product_type(x))[0]
 
     def encode(
         self,
@@ -94,7 +94,7 @@ class _FusedLayers:
     def add_sublayer(self, residual: Residual, x: Tensor, sublayer: Sublayer) -> Tensor:
         rate = residual.dropout.rate
         if residual.norm_first:
-            normed, x = self.normalize(residual.norm, x, product_type())
+            normed, x = self.normalize(residual.norm, x, product_type(x))
             return functions.add_dropped(self.kernels, x, *sublayer(normed), rate)
 
         # The next residual adds to this norm, so it keeps all its digits.

@@ -1,7 +1,7 @@
 """Products of matrices in bfloat16 with rounded numbers of rows, so that few shapes of them occur.
 
 For each new shape of a product in bfloat16 oneDNN writes machine code, which takes ten times as
-long as a product of a small model (benchmarks/results/train-levers.md). No two batches have the
+long as a product of a small model (benchmarks/results/fused.md). No two batches have the
 same number of positions; rounded up, they share a few.
 """
 
@@ -33,7 +33,10 @@ def empty_rows(shape: torch.Size, dtype: torch.dtype) -> Tensor:
     rows, width = shape[:-1].numel(), shape[-1]
     memory = torch.empty(round_rows(rows), width, dtype=dtype)
     memory[rows:].zero_()
-    return _mark_zeros_behind(memory[:rows].view(shape))
+    numbers = memory[:rows].view(shape)
+    # On the tensor, so that it is forgotten with it: a copy or a sum of tensors has no such rows.
+    numbers._pellucid_zeros_behind = True  # pyright: ignore[reportAttributeAccessIssue]
+    return numbers
 
 
 def with_rounded_rows(x: Float[Tensor, "... D"]) -> Float[Tensor, "rounded D"]:
@@ -55,18 +58,13 @@ def with_rounded_rows(x: Float[Tensor, "... D"]) -> Float[Tensor, "rounded D"]:
 
 def multiply(x: Float[Tensor, "... D"], weight: Float[Tensor, "F D"]) -> Float[Tensor, "... F"]:
     """Return x weight^T, computed in the type of autocast, if that is on."""
-    return _Product.apply(x, weight, product_type())
+    return _Product.apply(x, weight, product_type(x))
 
 
-def product_type() -> torch.dtype:
-    """Return the type in which autocast computes products of matrices now."""
-    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
-
-
-def _mark_zeros_behind(x: Tensor) -> Tensor:
-    # On the tensor, so that it is forgotten with it: a copy or a sum of tensors has no such rows.
-    x._pellucid_zeros_behind = True  # pyright: ignore[reportAttributeAccessIssue]
-    return x
+def product_type(x: Tensor) -> torch.dtype:
+    """Return the type in which products of `x` are computed now: autocast's type, or its own."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
 class _Product(torch.autograd.Function):
