@@ -479,8 +479,9 @@ def load(
     `others` are models with the same tokenizer for an ensemble: the mean of their probabilities is used. `exported` is
     a directory that `pellucid export --to ctranslate2` made from this model. CTranslate2 runs `workers` batches at a
     time, by default one on each processor; 1 is quicker where sentences come one by one. With it, torch is imported
-    only when it is first needed, and then has as many threads as one of the workers. On a `device` such as "cuda"
-    torch runs the model; only on a CPU is a line sure to be translated alike in every batch. A multilingual model is
+    only when it is first needed, and then has as many threads as one of the workers. A `device` such as "cuda" or
+    "cuda:1" runs the model, with either engine; CTranslate2 has float16 and int8_float16 there, too. Only on a CPU is a
+    line sure to be translated alike in every batch. A multilingual model is
     told by `target_language` which language to write (see `Model.into`). Raises ValueError, saying what is wrong and
     what to do, for a directory without a sound model, and for options that exclude each other.
     """
@@ -488,8 +489,6 @@ def load(
     refuse_engine_options(engine, precision, exported_path, bool(others), device)
     # The torch engine alone is given bfloat16 weights; CTranslate2 converts its own.
     half = precision == "bfloat16" and engine != "ctranslate2"
-    if device != "cpu":
-        engine = "torch"
     if engine == "torch" or others or half:
         bundles, models = _load_torch_models([directory, *others], half, device)
     else:
@@ -514,7 +513,8 @@ def load(
         translator.term_marks = first.tokenizer.term_marks
     if all(bundle.manifest.get("memory") for bundle in bundles):
         translator.memory_mark = first.tokenizer.memory_mark
-    translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers)
+    translator.models.device = device
+    translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers, device)
     options = {
         "precision": precision,
         "engine": engine,
@@ -541,22 +541,19 @@ def _reload_model(request: _LoadRequest) -> Model:
 def _load_torch_models(
     directories: Sequence[str | Path], bfloat16: bool, device: str = "cpu"
 ) -> "tuple[list[Bundle], list[Transformer]]":
-    """Load model directories that share one tokenizer; return them and their models, in bfloat16 if asked for."""
-    from pellucid.cpu import describe_missing_bfloat16, has_native_bfloat16
+    """Load model directories that share one tokenizer; return them and their models, in bfloat16 if asked for.
+
+    They stay on the CPU. For a `device` on which torch only emulates bfloat16, it warns.
+    """
+    from pellucid.cpu import explain_emulated_bfloat16
     from pellucid.decode.torch_engine import require_one_vocabulary
 
     bundles = [load_bundle(directory) for directory in directories]
     require_one_vocabulary(bundles)
-    models = [loaded.model.to(device) for loaded in bundles]
-    # "cuda" becomes "cuda:0" once a tensor is there.
-    actual_device = models[0].output_embedding.weight.device
-    if bfloat16 and not has_native_bfloat16(actual_device):
-        message = (
-            f"precision = bfloat16, which {describe_missing_bfloat16(actual_device)}: torch emulates it, "
-            "and float32 is faster"
-        )
-        warnings.warn(message, stacklevel=4)  # the caller of `load`, which is wrapped in `_check_arguments`
-    return bundles, [model.bfloat16() if bfloat16 else model for model in models]
+    if bfloat16 and (reason := explain_emulated_bfloat16(device)):
+        # The warning is for the caller of `load`, which is wrapped in `_check_arguments`.
+        warnings.warn(f"precision = {reason}", stacklevel=4)
+    return bundles, [bundle.model.bfloat16() if bfloat16 else bundle.model for bundle in bundles]
 
 
 def _longest_trained_source(manifest: Mapping[str, Any]) -> int | None:

@@ -248,3 +248,13 @@ def has_native_bfloat16(device: "torch.device") -> bool:
 def describe_missing_bfloat16(device: "torch.device") -> str:
     """Say that the device has no native bfloat16, in words that follow "bfloat16, which "."""
     return f"this {'GPU' if device.type == 'cuda' else 'processor'} does not have built in"
+
+
+def explain_emulated_bfloat16(device: str) -> str | None:
+    """Return a sentence where torch only emulates bfloat16 on a device such as "cuda"; None where it is built in."""
+    import torch
+
+    actual_device = torch.device(device)
+    if has_native_bfloat16(actual_device):
+        return None
+    return f"bfloat16, which {describe_missing_bfloat16(actual_device)}: torch emulates it, and float32 is faster"

@@ -11,6 +11,7 @@ from pellucid.api import load
 from pellucid.data.batching import Batch
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine
+from pellucid.interop.ctranslate2_engine import CTranslate2Engine
 from pellucid.model import ModelConfig, Transformer, attention
 from pellucid.store.directory import save_bundle
 from pellucid.training.config import OptimConfig
@@ -86,6 +87,21 @@ def test_a_model_directory_translates_alike_on_both_devices(tmp_path):
     ]
     scores, expected_scores = (model.score(LINES[:2], LINES[1::-1]) for model in (on_cuda, on_cpu))
     assert [score.log_prob for score in scores] == approx_log_prob([score.log_prob for score in expected_scores])
+    assert on_cuda.trace(LINES[0]).target.text == on_cpu.trace(LINES[0]).target.text
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8_float16"])
+def test_ctranslate2_translates_on_a_gpu(tmp_path, precision):
+    tokenizer = small_tokenizer()
+    model = random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary, max_positions=31)
+    save_bundle(tmp_path / "model", model, tokenizer, step=0)
+    on_cpu = load(tmp_path / "model")
+    on_cuda = load(tmp_path / "model", precision, "ctranslate2", device="cuda")
+    assert type(on_cuda.translator.engine) is CTranslate2Engine
+    texts = [translation.text for translation in on_cuda.translate(LINES, max_extra=5)]
+    assert len(texts) == len(LINES)
+    if precision == "float32":
+        assert texts == [translation.text for translation in on_cpu.translate(LINES, max_extra=5)]
     assert on_cuda.trace(LINES[0]).target.text == on_cpu.trace(LINES[0]).target.text
 
 

@@ -75,15 +75,15 @@ JSON = flag("--json", "write JSON objects instead of text")
 PLOT = file_option("also draw a figure into this file, .png or .svg", "--plot")
 PRECISIONS = option(
     "precision of the weights; bfloat16 takes half the memory, and less time where the processor has it; int8 is for "
-    "CTranslate2 only, and `pellucid export` measures what it costs",
-    "float32|bfloat16|int8",
+    "CTranslate2 only, and `pellucid export` measures what it costs; so are float16 and int8_float16, on a GPU",
+    "float32|bfloat16|int8|float16|int8_float16",
 )
 ENGINE = option(
     "engine that runs the model; auto takes CTranslate2 where it is installed and gives the same text",
     "auto|torch|ctranslate2",
 )
 DEVICE = option(
-    "device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch",
+    "device that runs the model; a GPU is used only if you name it (cuda, or cuda:1)",
     "cpu|cuda",
 )
 EXPORTED = option(

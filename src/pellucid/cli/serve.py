@@ -15,6 +15,7 @@ import typer
 
 from pellucid.cli.files import require_file
 from pellucid.cli.options import (
+    DEVICE,
     ENGINE,
     EXPORTED,
     MEMORY,
@@ -61,6 +62,7 @@ def run_serve(
     browse: Annotated[bool, flag("--open", "open the page in a browser")] = False,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
+    device: Annotated[str, DEVICE] = "cpu",
     exported: Annotated[str | None, EXPORTED] = None,
     terms: Annotated[str | None, TERMS] = None,
     memory: Annotated[str | None, MEMORY] = None,
@@ -147,11 +149,11 @@ def run_serve(
         from pellucid.api import load
         from pellucid.serve.app import create_app
 
-        load_first = partial(load, model, precision, engine, exported=exported)
+        load_first = partial(load, model, precision, engine, exported=exported, device=device)
         loaded = load_first()
         others: list[Direction] = []
         for named, directory in other_models:
-            load_other = partial(load, directory, precision, engine)
+            load_other = partial(load, directory, precision, engine, device=device)
             others += _make_directions(directory, named, load_other)
 
         languages = Languages.from_manifest(loaded.manifest, source, target)

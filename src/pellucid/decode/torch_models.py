@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,8 @@ class TorchModels:
     """One model, or an ensemble of several with the same tokenizer.
 
     The weights of a `Bundle` are read, and torch is imported, only when something needs them:
-    another engine than torch may answer most requests without. The tokens `forbidden` are never
-    written.
+    another engine than torch may answer most requests without. On another `device` than the CPU
+    copies of the models run. The tokens `forbidden` are never written.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class TorchModels:
         self.models_or_bundles = models
         self.tokenizer = tokenizer
         self.forbidden = forbidden
+        self.device = "cpu"
         # torch's threads spin while they wait for one another: with more of them it takes four
         # times as long there.
         self.threads: int | None = None
@@ -48,7 +50,11 @@ class TorchModels:
     @cached_property
     def loaded(self) -> "list[Transformer]":
         """The models, with the weights of every bundle read."""
-        return [item.model if isinstance(item, Bundle) else item for item in self.models_or_bundles]
+        models = []
+        for item in self.models_or_bundles:
+            model = item.model if isinstance(item, Bundle) else item
+            models.append(model if self.device == "cpu" else copy_to_device(model, self.device))
+        return models
 
     @cached_property
     def engine(self) -> "TorchEngine":
@@ -74,6 +80,11 @@ class TorchModels:
 
         for model in self.loaded:
             refuse_non_finite(dict(model.named_parameters()), "the model is damaged: it")
+
+
+def copy_to_device(model: "Transformer", device: str) -> "Transformer":
+    """Return a copy of a model on another device; the model itself stays where it is, for those who look into it."""
+    return deepcopy(model).to(device)
 
 
 @contextmanager

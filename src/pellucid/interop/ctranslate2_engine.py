@@ -22,10 +22,13 @@ from pellucid.decode.request import (
 )
 from pellucid.interop.conversion_cache import converted_directory
 from pellucid.interop.ctranslate2_library import (
+    GPU_PRECISIONS,
     VOCABULARY_MAP,
     adds_source_end,
     import_ctranslate2,
+    load_cublas,
     precision_of,
+    split_device,
 )
 from pellucid.interop.shortlists import OfferedPieces, read_vmap
 from pellucid.store.directory import Bundle
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 BATCHES_PER_WORKER = 4  # batches submitted at a time for each worker
 # Sentences in a batch at which a worker is fastest, by precision; 64 in the other precisions.
 BATCH_SIZES = {"int8": 32}
+# A GPU takes about as long for many sentences as for few: its time goes to starting kernels.
+GPU_BATCH_SIZE = 256
 
 
 class CTranslate2Engine:
@@ -76,12 +81,16 @@ class CTranslate2Engine:
         shortlist: bool = False,
         workers: int | None = None,
         threads: int = 1,
+        device: str = "cpu",
+        compute_type: str | None = None,
     ):
         """Load the model that `convert` wrote to `directory`; `fallback` returns an engine with the same `bounds`.
 
         `shortlist` uses the `vmap` that `convert` was given; the texts then differ from the texts
-        of `TorchEngine`. Without `workers` there is one for each processor. Raises ValueError for a
-        directory that CTranslate2 does not load, and where CTranslate2 is not installed.
+        of `TorchEngine`. Without `workers` there is one for each processor, and one for a GPU.
+        `device` is "cpu", "cuda", or one of several GPUs such as "cuda:1"; `compute_type` is what
+        it computes in, by default the precision of the directory. Raises ValueError for a directory
+        that CTranslate2 does not load or run there, and where CTranslate2 is not installed.
         """
         self.source_names = tokenizer.source_names
         self.target_names = pieces = tokenizer.target_names
@@ -92,17 +101,38 @@ class CTranslate2Engine:
         self.bounds = bounds
         self.fallback = fallback
         self.threads = threads
-        # With one thread each this is fastest for many sentences.
-        self.workers = workers or count_processors()
+        is_gpu = device != "cpu"
+        # With one thread each this is fastest for many sentences. Workers of a GPU would share it.
+        self.workers = workers or (1 if is_gpu else count_processors())
 
-        self.translator = load_translator(Path(directory), self.workers, threads)
+        self.translator = load_translator(
+            Path(directory), self.workers, threads, device, compute_type
+        )
         self.adds_source_end = adds_source_end(Path(directory))
         self.offered: OfferedPieces | None = (
             read_vmap(Path(directory) / VOCABULARY_MAP) if shortlist else None
         )
         precision = self.translator.compute_type.partition("_")[0]
-        self.batch_size = BATCH_SIZES.get(precision, 64)
+        self.batch_size = GPU_BATCH_SIZE if is_gpu else BATCH_SIZES.get(precision, 64)
         self.same_text = precision == "float32"
+        if is_gpu:
+            self._require_gpu_translation(device)
+
+    def _require_gpu_translation(self, device: str) -> None:
+        """Translate one piece, and raise ValueError with the reason where the GPU cannot.
+
+        CTranslate2 looks for NVIDIA's libraries only when it multiplies matrices, so that a model
+        is loaded also where none of them is there.
+        """
+        try:
+            self.translator.translate_batch(
+                [self.source_names[-1:]], beam_size=1, max_decoding_length=1
+            )
+        except RuntimeError as error:
+            raise ValueError(
+                f"CTranslate2 cannot translate on {device}: {error}; it needs CUDA 12's cuBLAS: "
+                "pip install nvidia-cublas-cu12, or take engine = 'torch'"
+            ) from None
 
     @classmethod
     def for_bundle(
@@ -115,9 +145,13 @@ class CTranslate2Engine:
     ) -> "CTranslate2Engine":
         """Make the engine for a model directory, converted now or before; `options` are passed on to the engine."""
 
+        stored = GPU_PRECISIONS.get(precision, precision)
+
         def load() -> "CTranslate2Engine":
-            directory = converted_directory(bundle, precision)
-            return cls(directory, bundle.tokenizer, bounds, fallback, **options)
+            directory = converted_directory(bundle, stored)
+            return cls(
+                directory, bundle.tokenizer, bounds, fallback, compute_type=precision, **options
+            )
 
         try:
             return load()
@@ -450,21 +484,39 @@ def make_hypothesis(ids: list[int], log_prob: float, config: SearchConfig) -> Hy
     return Hypothesis(ids[:-1] if ended else ids, score, log_prob, "eos" if ended else "length", [])
 
 
-def load_translator(directory: Path, workers: int, threads: int) -> Any:
-    """Load a directory as CTranslate2's translator; in float32 where this processor does not support its precision."""
-    library, precision = import_ctranslate2(), precision_of(directory)
-    supported = library.get_supported_compute_types("cpu")
-    compute_type = precision if precision in supported else "float32"
+def load_translator(
+    directory: Path,
+    workers: int,
+    threads: int,
+    device: str = "cpu",
+    compute_type: str | None = None,
+) -> Any:
+    """Load a directory as CTranslate2's translator, on the CPU or on a GPU.
+
+    It computes in `compute_type`, by default the precision of the directory. A CPU that does not
+    support that computes in float32. Raises ValueError for a directory that cannot be loaded, and
+    for what a GPU does not support.
+    """
+    library = import_ctranslate2()
+    wanted = compute_type or precision_of(directory)
+    name, index = split_device(device)
+    if name != "cpu":
+        load_cublas()
     try:
+        supported = library.get_supported_compute_types(name, index)
+        if wanted not in supported and name == "cpu":
+            wanted = "float32"
         return library.Translator(
             str(directory),
-            compute_type=compute_type,
+            device=name,
+            device_index=index,
+            compute_type=wanted,
             inter_threads=workers,
             intra_threads=threads,
             max_queued_batches=-1,
         )
-    except RuntimeError as error:
-        raise ValueError(f"CTranslate2 cannot load {directory}: {error}") from None
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"CTranslate2 cannot load {directory} on {device}: {error}") from None
 
 
 # Bound of a log-probability: CTranslate2 marks an empty slot with about the smallest number there

@@ -11,12 +11,20 @@ from pellucid.decode.request import Engine
 from pellucid.decode.translator import Translator
 from pellucid.interop import ctranslate2_library
 from pellucid.interop.ctranslate2_engine import CTranslate2Engine
-from pellucid.interop.ctranslate2_library import VOCABULARY_MAP, import_ctranslate2, precision_of
+from pellucid.interop.ctranslate2_library import (
+    GPU_PRECISIONS,
+    VOCABULARY_MAP,
+    import_ctranslate2,
+    precision_of,
+)
 from pellucid.store.atomic import verify_directory
 from pellucid.store.directory import Bundle
 
 ENGINES = ("auto", "torch", "ctranslate2")
-PRECISIONS = {"torch": ("float32", "bfloat16"), "ctranslate2": ctranslate2_library.PRECISIONS}
+PRECISIONS = {
+    "torch": ("float32", "bfloat16"),
+    "ctranslate2": (*ctranslate2_library.PRECISIONS, *GPU_PRECISIONS),
+}
 
 
 def choose_engine(
@@ -26,16 +34,18 @@ def choose_engine(
     translator: Translator,
     exported: Path | None = None,
     workers: int | None = None,
+    device: str = "cpu",
 ) -> Engine:
     """Return the engine that was asked for; "auto" takes CTranslate2 where that changes no text.
 
-    That is in float32, for one model that CTranslate2 can hold; and in int8, which only CTranslate2
-    has. `exported` is a directory that `pellucid export --to ctranslate2` wrote: it takes the place
-    of a conversion of the model, and decides on the precision and the shortlist. `workers`
-    translate a batch each, by default one on each processor. Raises ValueError, with the reason,
+    That is in float32, for one model that CTranslate2 can hold; and in the precisions that only
+    CTranslate2 has: int8 and, on a GPU, float16 and int8_float16. `exported` is a directory that
+    `pellucid export --to ctranslate2` wrote: it takes the place of a conversion of the model, and
+    decides on the precision and the shortlist. `workers` translate a batch each, by default one on
+    each processor, and one on a GPU (`device`). Raises ValueError, with the reason,
     for an engine that cannot be had.
     """
-    refuse_engine_options(engine, precision, exported, is_ensemble=translator.models.is_ensemble)
+    refuse_engine_options(engine, precision, exported, translator.models.is_ensemble, device)
     only_torch_can = precision == "bfloat16" or translator.models.is_ensemble
     if engine == "torch" or (engine == "auto" and only_torch_can):
         return translator.torch
@@ -53,7 +63,7 @@ def choose_engine(
     # A single worker has all processors: that is quicker for one sentence at a time, except in
     # int8, where CTranslate2's threads are in each other's way.
     threads = count_processors() if workers == 1 and precision != "int8" else 1
-    options: dict[str, Any] = {"workers": workers, "threads": threads}
+    options: dict[str, Any] = {"workers": workers, "threads": threads, "device": device}
     try:
         if exported is not None:
             options["shortlist"] = (exported / VOCABULARY_MAP).exists()
@@ -69,7 +79,8 @@ def choose_engine(
                 warnings.warn(reason, stacklevel=4)  # the caller of `load`
             return translator.torch
         raise
-    models.threads = chosen.threads
+    if device == "cpu":
+        models.threads = chosen.threads
     return chosen
 
 
@@ -87,14 +98,14 @@ def refuse_engine_options(
             f"precision is {precision!r}, it must be one of {', '.join(its_precisions)}"
         )
 
-    needs_ctranslate2 = engine == "ctranslate2" or precision == "int8" or exported is not None
+    only_ctranslate2_has = (
+        precision in PRECISIONS["ctranslate2"] and precision not in PRECISIONS["torch"]
+    )
+    needs_ctranslate2 = engine == "ctranslate2" or only_ctranslate2_has or exported is not None
     if device != "cpu":
         problems += _device_problems(device)
-        if needs_ctranslate2:
-            problems.append(
-                f"CTranslate2 is run on the CPU here; on {device} take engine = 'torch', without "
-                "an export"
-            )
+    elif precision in GPU_PRECISIONS:
+        problems.append(f"precision is {precision}, which only a GPU computes in: name it, cuda")
 
     if needs_ctranslate2:
         # This raises ValueError, with the command to install it, where it is missing.
