@@ -90,6 +90,8 @@ def refuse_engine_options(
     """Raise ValueError for options that do not go together, and for a device that is not there."""
     all_precisions = sorted({*PRECISIONS["torch"], *PRECISIONS["ctranslate2"]})
     its_precisions = PRECISIONS.get(engine, all_precisions)
+    if device == "cpu" and precision not in GPU_PRECISIONS:
+        its_precisions = [name for name in its_precisions if name not in GPU_PRECISIONS]
     problems = []
     if engine not in ENGINES:
         problems.append(f"engine is {engine!r}, it must be one of {', '.join(ENGINES)}")
