@@ -24,7 +24,9 @@ def test_an_imported_model_translates_as_the_original(call: Any, tmp_path: Path)
     lines = ["The ball.", "The dog drank.", "Yes.", "no water", "price"]
     inputs = tokenizer(lines, return_tensors="pt", padding=True)
     greedy = model.generate(**inputs, num_beams=1, do_sample=False, max_length=42, bad_words_ids=forbidden)
-    translations = load(tmp_path / "ours").translate(lines, method="greedy", max_extra=99, repetition="keep")
+    translations = load(tmp_path / "ours").translate(
+        lines, method="greedy", max_extra=99, repetition="keep", empty="keep"
+    )
     assert [translation.text for translation in translations] == tokenizer.batch_decode(
         greedy, skip_special_tokens=True
     )

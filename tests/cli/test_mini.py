@@ -75,7 +75,7 @@ def test_its_searches_find_the_translations_of_the_package(tmp_path):
         model, source, target = mini.load(str(directory))
         for width in (1, 2, 5):
             method: Any = {"method": "greedy"} if width == 1 else {"beam": width}
-            expected = package.translate(LINES, max_extra=7, repetition="keep", **method)
+            expected = package.translate(LINES, max_extra=7, repetition="keep", empty="keep", **method)
             for line, translation in zip(LINES, expected, strict=True):
                 ids = source.encode(line)
                 longest = len(ids) - 1 + 7

@@ -12,7 +12,7 @@ from pellucid.decode.request import Hypothesis, SearchBounds, SearchConfig
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.contexts import NO_CONTEXT, ReadContexts
 from pellucid.decode.stages.prefixes import BeginWithPrefixes
-from pellucid.decode.stages.repetition import NO_REPEAT_NGRAM, SearchRepetitionsAgain
+from pellucid.decode.stages.repetition import EMPTIED, NO_REPEAT_NGRAM, SearchEmptyTextsAgain, SearchRepetitionsAgain
 from pellucid.decode.stages.required_texts import RequireTexts
 from pellucid.decode.stages.selection import select_stages
 from pellucid.decode.stages.splitting import SENTENCE_BY_SENTENCE, SplitLines, list_segments, look_for_markup
@@ -194,6 +194,28 @@ def test_a_translation_that_repeats_itself_is_searched_for_again_under_a_rule():
     assert other.notes == ()
 
 
+def test_an_empty_translation_is_searched_for_again_under_a_rule_and_by_chance_it_may_stay():
+    class Silent(NotingSearch):
+        def __call__(self, segments: list[Segment]) -> list[SearchResult]:
+            results = super().__call__(segments)
+            for i, segment in enumerate(segments):
+                if segment.request.number == 1 and not segment.request.not_empty:
+                    results[i] = replace(results[i], hypotheses=[Hypothesis([], -1.0, -1.0, "eos", [])], texts=[""])
+            return results
+
+    search = Silent()
+    silent, other = SearchEmptyTextsAgain()(cut(Line("The ball.", 1), Line("Yes.", 2)), search)
+    assert [len(call) for call in search.calls] == [2, 1]
+    assert (silent.texts, silent.notes) == (["THE BALL."], (EMPTIED,))
+    assert (other.texts, other.notes) == (["YES."], ())
+
+    vocabularies = small_tokenizer().source_vocabulary, small_tokenizer().target_vocabulary
+    translator = Translator(random_model(3, *vocabularies), small_tokenizer())
+    for options, is_there in ({}, True), ({"empty": "keep"}, False), ({"method": "sample"}, False):
+        stages = select_stages(translator, [Line("Yes.", 1)], SearchConfig(**options))
+        assert any(isinstance(stage, SearchEmptyTextsAgain) for stage in stages) is is_there
+
+
 def test_terms_without_room_are_not_searched_for():
     vocabularies = small_tokenizer().source_vocabulary, small_tokenizer().target_vocabulary
     translator = Translator(random_model(3, *vocabularies), small_tokenizer())
@@ -216,12 +238,13 @@ def test_a_call_is_given_only_the_stages_that_it_asks_for():
         line = look_for_markup(Line(text, 1, **asked), translator.reader, config, terms)
         return [type(stage).__name__ for stage in select_stages(translator, [line], config, terms)]
 
-    assert names("The ball is blue.") == ["SplitLines", "SearchRepetitionsAgain"]
-    assert names("Yes.", replace(CONFIG, repetition="keep")) == ["SplitLines"]
-    assert names("Yes.", replace(CONFIG, alignments=True)) == ["SplitLines", "LinkWords", "SearchRepetitionsAgain"]
+    again = ["SearchRepetitionsAgain", "SearchEmptyTextsAgain"]
+    assert names("The ball is blue.") == ["SplitLines", *again]
+    assert names("Yes.", replace(CONFIG, repetition="keep", empty="keep")) == ["SplitLines"]
+    assert names("Yes.", replace(CONFIG, alignments=True)) == ["SplitLines", "LinkWords", *again]
     assert names("Yes.", prefix="S", context="No.")[:3] == ["SplitLines", "ReadContexts", "BeginWithPrefixes"]
-    around_terms = ["SplitLines", "RequireTexts", "SearchRepetitionsAgain", "PlaceTerms"]
+    around_terms = ["SplitLines", "RequireTexts", *again, "PlaceTerms"]
     assert names("Yes.", terms=Terms.from_pairs({"a": "b"})) == around_terms
-    with_markup = ["SplitLines", "RequireTexts", "RestoreTags", "LinkWords", "SearchRepetitionsAgain", "PlaceTerms"]
+    with_markup = ["SplitLines", "RequireTexts", "RestoreTags", "LinkWords", *again, "PlaceTerms"]
     assert names("<b>Yes.</b>") == with_markup
-    assert names("<b>Yes.</b>", replace(CONFIG, markup="text")) == ["SplitLines", "SearchRepetitionsAgain"]
+    assert names("<b>Yes.</b>", replace(CONFIG, markup="text")) == ["SplitLines", *again]

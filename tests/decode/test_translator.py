@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.request import SearchConfig, batch_by_length
 from pellucid.decode.segment_search import SearchSegments
+from pellucid.decode.stages.repetition import EMPTIED
 from pellucid.decode.translation import Translation
 from pellucid.decode.translator import Translator
 from pellucid.localize.terminology import Terms
@@ -283,8 +285,11 @@ def test_batches_hold_what_they_may_and_lose_nothing():
 def test_a_translation_may_be_only_the_end_token():
     tokenizer = small_tokenizer()
     model = model_that_writes(EOS, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
-    [translation] = Translator(model, tokenizer).translate(["Yes."], SHORT)
+    translator = Translator(model, tokenizer)
+    [translation] = translator.translate(["Yes."], replace(SHORT, empty="keep"))
     assert (translation.text, translation.stop, translation.pieces) == ("", "eos", ["</s>"])
+    [translation] = translator.translate(["Yes."], SHORT)
+    assert (len(translation.pieces), translation.pieces[-1], translation.notes[0]) == (2, "</s>", EMPTIED)
 
 
 @pytest.mark.parametrize("terms", [None, Terms.from_pairs({"ball": "123"})])

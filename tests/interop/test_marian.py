@@ -122,7 +122,7 @@ def test_a_beam_finds_the_same_translations_in_both(tmp_path: Path, name: str, s
         )
         hypotheses = beams.sequences[:, 1:].view(len(lines), 4, -1)
         scores = beams.sequences_scores.view(len(lines), 4)
-        options = {"max_extra": 99, "repetition": "keep", "markup": "text", "sentences": "keep"}
+        options = {"max_extra": 99, "repetition": "keep", "empty": "keep", "markup": "text", "sentences": "keep"}
         ours = load(tmp_path / f"ours{seed}").translate(lines, beam=4, n_best=4, length_penalty=0.0, **options)
         ids = {piece: target[i] for i, piece in enumerate(imported.tokenizer.target_pieces(range(len(target))))}
         for best, rows, totals in zip(ours, hypotheses.tolist(), scores, strict=True):

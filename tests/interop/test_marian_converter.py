@@ -76,7 +76,9 @@ def assert_same_text(directory: Path, folder: Path, lines: list[str]) -> None:
     ctranslate2_ids = [tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
     ours = [
         translation.text.strip()
-        for translation in load(directory).translate(lines, beam=1, max_extra=99, repetition="keep", markup="text")
+        for translation in load(directory).translate(
+            lines, beam=1, max_extra=99, repetition="keep", empty="keep", markup="text"
+        )
     ]
     for ids in (transformers_ids, ctranslate2_ids):
         texts = tokenizer.batch_decode(ids, skip_special_tokens=True)

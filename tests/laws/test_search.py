@@ -9,7 +9,7 @@ from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.search import Hypothesis
+from pellucid.decode.search import Hypothesis, forbidden_rule, not_empty_rule
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.translator import Translator
 from tests.decode.models import LINES, random_model, small_tokenizer
@@ -35,8 +35,10 @@ def every_sentence(seed: int, sentence: int, longest: int, alpha: float) -> list
     return sorted(hypotheses, key=lambda hypothesis: (hypothesis.stop != "eos", -hypothesis.score))
 
 
-def beam(step, state, limits, width, n_best=None, alpha=0.6):
-    return beam_search(step, state, limits, width=width, n_best=n_best or width, length_penalty=alpha)
+def beam(step, state, limits, width, n_best=None, alpha=0.6, rules=None):
+    rules = rules or (forbidden_rule(),)
+    options = {"width": width, "n_best": n_best or width, "length_penalty": alpha, "rules": rules}
+    return beam_search(step, state, limits, **options)
 
 
 def same_hypotheses(first: list[Hypothesis], second: list[Hypothesis]) -> bool:
@@ -67,6 +69,22 @@ def test_a_wide_beam_finds_the_best_sentences(seed, alpha):
         expected = every_sentence(seed, sentence, longest, alpha)
         assert len(results[sentence]) == min(113, len(expected))
         assert same_hypotheses(results[sentence], expected[:113])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_a_search_that_may_not_be_empty_finds_the_best_sentences_of_those_that_are_not(alpha):
+    empty = 0
+    for seed in range(5):
+        step = step_from(random_logits(seed, VOCABULARY))
+        rules = (forbidden_rule(), not_empty_rule([True, False]))
+        results = beam(step, Prefixes([0, 1]), limit(4, 3), width=113, alpha=alpha, rules=rules)
+        for sentence, longest in enumerate((4, 3)):
+            expected = every_sentence(seed, sentence, longest, alpha)
+            empty += sum(not hypothesis.tokens for hypothesis in expected)
+            if sentence == 0:
+                expected = [hypothesis for hypothesis in expected if hypothesis.tokens]
+            assert same_hypotheses(results[sentence], expected[:113])
+    assert empty == 10
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

@@ -97,6 +97,10 @@ class SearchConfig:
         Literal["retry", "keep"],
         "a translation that repeats itself over and over: search again, or keep it",
     ] = "retry"
+    empty: Annotated[
+        Literal["retry", "keep"],
+        "a translation without a single piece: search for the likeliest one that has some, or keep it",
+    ] = "retry"
     markup: Annotated[
         Literal["keep", "text"],
         "tags, URLs, placeholders, code: carry them over as they are, or translate them as text",
@@ -148,6 +152,7 @@ class SearchConfig:
             ("sentences", self.sentences in ("auto", "split", "keep"), "auto, split or keep"),
             ("reading", self.reading in ("adapt", "keep"), "adapt or keep"),
             ("repetition", self.repetition in ("retry", "keep"), "retry or keep"),
+            ("empty", self.empty in ("retry", "keep"), "retry or keep"),
             ("markup", self.markup in ("keep", "text"), "keep or text"),
         )
         problems = []
@@ -198,13 +203,15 @@ class SearchRequest:
 
     `source` ends with EOS. `number` is the number of its line, counted from 1, and `segment` the
     number of the sentence in a line that was split, counted from 0: the draws of sampling depend on
-    them. The translation begins with `prefix`, and has no `no_repeat` tokens in a row twice.
+    them. The translation begins with `prefix`, has no `no_repeat` tokens in a row twice, and with
+    `not_empty` at least one token.
     """
 
     source: list[int]
     number: int
     prefix: tuple[int, ...] = ()
     no_repeat: int = 0
+    not_empty: bool = False
     segment: int = 0
     # Called before each batch and between the steps of a search; what it raises ends the whole
     # translation.
@@ -215,7 +222,7 @@ class SearchRequest:
         """Everything that the result of a beam or greedy search depends on."""
         # `number` and `segment` only seed sampling, so equal sentences of other lines share one
         # search.
-        return tuple(self.source), self.prefix, self.no_repeat
+        return tuple(self.source), self.prefix, self.no_repeat, self.not_empty
 
 
 @dataclass(frozen=True)

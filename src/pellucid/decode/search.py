@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pellucid.data.tokenizer import FORBIDDEN
+from pellucid.data.tokenizer import EOS, FORBIDDEN
 from pellucid.decode.request import Hypothesis, length_divisor
 
 
@@ -238,6 +238,17 @@ class SearchStep:
 
 # Function that is called with every step of a search, before any candidate is dropped.
 StepObserver = Callable[[SearchStep], None]
+
+
+def not_empty_rule(asked: Sequence[bool]) -> Rule:
+    """Make the rule that the text of sentence i, where `asked[i]`, does not end before it has a token."""
+    is_asked = torch.tensor(asked)
+
+    def rule(log_probs: Float[Tensor, "R V"], tokens: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
+        if tokens.shape[1] == 0:
+            log_probs[is_asked.to(sentences.device)[sentences], EOS] = -torch.inf
+
+    return rule
 
 
 def no_repeat_rule(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = ()) -> Rule:

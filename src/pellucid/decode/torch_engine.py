@@ -31,6 +31,7 @@ from pellucid.decode.search import (
     forbidden_rule,
     log_probabilities,
     no_repeat_rule,
+    not_empty_rule,
     wanted_rule,
 )
 from pellucid.model import Memory, Transformer
@@ -155,7 +156,7 @@ class TorchEngine:
             return mean_log_probs([score_targets(model, sources, targets) for model in self.models])
 
     def rules(self, requests: Sequence[SearchRequest]) -> list[Rule]:
-        """Make the rules of a batch: forbidden tokens for all, prefixes and no repeats for those that ask for them."""
+        """Make the rules of a batch: forbidden tokens for all, and what some of them ask for."""
         rules, prefixes = [forbidden_rule(self.forbidden)], [request.prefix for request in requests]
         if any(prefixes):
             from pellucid.decode.terms.required import prefix_rule
@@ -163,6 +164,8 @@ class TorchEngine:
             rules.append(prefix_rule(prefixes, self.word_edges))
         if any(request.no_repeat for request in requests):
             rules.append(no_repeat_rule([request.no_repeat for request in requests], prefixes))
+        if any(request.not_empty for request in requests):
+            rules.append(not_empty_rule([request.not_empty for request in requests]))
         return rules
 
     def sampling_draws(

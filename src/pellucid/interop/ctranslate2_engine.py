@@ -251,7 +251,8 @@ class CTranslate2Engine:
     def can_search(self, request: SearchRequest, config: SearchConfig) -> bool:
         """Return whether CTranslate2 can search for a request at all."""
         return (
-            not (request.prefix or (request.no_repeat and not self.can_truncate(config)))
+            not (request.prefix or request.not_empty)
+            and not (request.no_repeat and not self.can_truncate(config))
             and config.method != "sample"
             # It does not translate a source of EOS alone.
             and 1 < len(request.source) <= self.bounds.longest

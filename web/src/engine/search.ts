@@ -160,6 +160,11 @@ export function forbidRepeats(size: number, prefixLength: number): Rule {
   };
 }
 
+/** The rule that a text does not end before it has a token. */
+export const forbidEmpty: Rule = (logProbs, written) => {
+  if (!written.length) logProbs[EOS] = Number.NEGATIVE_INFINITY;
+};
+
 const [TIMES, FEWEST, LONGEST_BLOCK] = [4, 8, 16];
 
 /** Tells whether a block of 1 to 16 tokens stands 4 times in a row or more and fills 8 tokens at least. */

@@ -1,7 +1,7 @@
 // Translates lines with the model: split into segments, searched for, joined again, as in src/pellucid/decode/translator.py and decode/stages/splitting.py.
 import { Cache } from "./cache";
 import { decode, encode, logits, type Model, type Run, unseen, type Watch } from "./model";
-import { beginWith, forbid, forbidRepeats, hasRepetition, type Hypothesis, type SearchCandidate, type SearchState, searchBest } from "./search";
+import { beginWith, forbid, forbidEmpty, forbidRepeats, hasRepetition, type Hypothesis, type SearchCandidate, type SearchState, searchBest } from "./search";
 import { isLower } from "./casing";
 import type { ReadText, SourceReader } from "./reading";
 import { SPACE } from "./sentencepiece";
@@ -184,10 +184,10 @@ export class Translator {
 
   /** Searches for the translation of one segment, once more without repetitions where it repeats itself. */
   search(source: number[], settings: SearchSettings): SearchResult {
-    const first = this.searchOnce(source, settings, 0);
+    const first = this.searchNonEmpty(source, settings, 0);
     const isRepeating = (result: Hypothesis) => hasRepetition(result.tokens.filter((token) => token !== EOS));
     if (!isRepeating(first) || hasRepetition(source)) return first;
-    const second = this.searchOnce(source, settings, NO_REPEAT);
+    const second = this.searchNonEmpty(source, settings, NO_REPEAT);
     if (isRepeating(second)) return { ...first, notes: ["the translation repeats itself, and the line does not"] };
     return { ...second, notes: [`repeated itself; searched again with no ${NO_REPEAT} pieces twice`] };
   }
@@ -199,7 +199,14 @@ export class Translator {
     return { ids, startsWord: text.endsWith(" ") };
   }
 
-  private searchOnce(source: number[], settings: SearchSettings, noRepeat: number): SearchResult {
+  /** Searches once more where the likeliest translation is no text at all: nothing that a user wrote shall vanish so. */
+  private searchNonEmpty(source: number[], settings: SearchSettings, noRepeat: number): SearchResult {
+    const found = this.searchOnce(source, settings, noRepeat);
+    if (found.tokens[0] !== EOS) return found;
+    return { ...this.searchOnce(source, settings, noRepeat, true), notes: [EMPTIED] };
+  }
+
+  private searchOnce(source: number[], settings: SearchSettings, noRepeat: number, isNotEmpty = false): SearchResult {
     const { beam, prefix, edit = unseen, readsAgain } = settings;
     const limit = Math.min(source.length - 1 + MAX_EXTRA, this.limits.longest);
     const ids = prefix?.ids ?? [];
@@ -214,6 +221,7 @@ export class Translator {
         forbid(this.forbidden),
         ...(ids.length ? [beginWith(ids, prefix?.startsWord ? startsWord : null)] : []),
         ...(noRepeat ? [forbidRepeats(noRepeat, ids.length)] : []),
+        ...(isNotEmpty ? [forbidEmpty] : []),
       ],
       observe: (candidates) => steps.push(candidates),
     });
@@ -222,6 +230,7 @@ export class Translator {
   }
 }
 
+const EMPTIED = "the likeliest translation was empty; this is the likeliest one that is not";
 export const SENTENCE_BY_SENTENCE = "translated sentence by sentence: together a sentence was left out";
 
 /** Says that a translation has fewer sentences than its line. */

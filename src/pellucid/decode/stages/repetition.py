@@ -1,4 +1,4 @@
-"""Tells whether a translation repeats itself, as a search does that found no way out of a loop, and searches again."""
+"""Searches again where a translation repeats itself, as one does that found no way out of a loop, or is empty."""
 
 import re
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ _REPEATED_CHARACTERS = re.compile(
 _MARKS = ".,;:!?…。，、！？؟،।\"'»”“’)"  # what may stand after a word
 _LONG_PHRASE = 3  # words of a phrase inside which a mark may stand
 NO_REPEAT_NGRAM = 4  # no sequence of so many tokens may stand twice in the second search
+EMPTIED = "the likeliest translation was empty; this is the likeliest one that is not"
 
 
 class SearchRepetitionsAgain:
@@ -42,6 +43,30 @@ class SearchRepetitionsAgain:
             # search can fail too; an alarm tells of that.
             if again.hypotheses and not has_repetition(again.hypotheses[0].tokens):
                 results[i] = replace(again, notes=(note,))
+        return results
+
+
+class SearchEmptyTextsAgain:
+    """The stage that searches again, under a rule that a text does not end before it begins, for empty translations.
+
+    A model that has seen whole sentences alone may give a single word, such as a cell of a table,
+    no translation. Nothing that a user wrote shall vanish so.
+    """
+
+    def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
+        results = search(segments)
+        emptied = [i for i, result in enumerate(results) if result.hypotheses and not result.hypotheses[0].tokens]
+        if not emptied:
+            return results
+
+        retried = []
+        for i in emptied:
+            request = replace(segments[i].request, not_empty=True)
+            retried.append(replace(segments[i], request=request))
+
+        for i, again in zip(emptied, search(retried), strict=True):
+            if again.hypotheses:
+                results[i] = replace(again, notes=(EMPTIED,))
         return results
 
 

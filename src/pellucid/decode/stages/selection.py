@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.decode.line_segments import Line, LineStageMaker, SearchStage
 from pellucid.decode.request import SearchConfig, continue_always
-from pellucid.decode.stages.repetition import SearchRepetitionsAgain
+from pellucid.decode.stages.repetition import SearchEmptyTextsAgain, SearchRepetitionsAgain
 from pellucid.decode.stages.splitting import SplitLines
 
 if TYPE_CHECKING:
@@ -103,6 +103,10 @@ def select_search_stages(
 
     if config.repetition == "retry":
         stages.append(SearchRepetitionsAgain())
+
+    # Who draws by chance may draw nothing.
+    if config.empty == "retry" and config.method != "sample":
+        stages.append(SearchEmptyTextsAgain())
 
     if has_markup or terms is not None:
         from pellucid.decode.stages.term_placement import PlaceTerms
