@@ -211,8 +211,9 @@ def test_an_empty_translation_is_searched_for_again_under_a_rule_and_by_chance_i
 
     vocabularies = small_tokenizer().source_vocabulary, small_tokenizer().target_vocabulary
     translator = Translator(random_model(3, *vocabularies), small_tokenizer())
-    for options, is_there in ({}, True), ({"empty": "keep"}, False), ({"method": "sample"}, False):
-        stages = select_stages(translator, [Line("Yes.", 1)], SearchConfig(**options))
+    searches = SearchConfig(), SearchConfig(empty="keep"), SearchConfig(method="sample")
+    for config, is_there in zip(searches, (True, False, False), strict=True):
+        stages = select_stages(translator, [Line("Yes.", 1)], config)
         assert any(isinstance(stage, SearchEmptyTextsAgain) for stage in stages) is is_there
 
 
