@@ -111,8 +111,9 @@ bench-train: .venv/.installed-dev ## time training beside its peers (a quarter o
 bench-busy: .venv/.installed-dev ## time training and translation beside programs that take all the processor (20 minutes on an otherwise quiet machine; needs runs/demo)
 	@$(BIN)/python -m benchmarks.busy $(ARGS)
 
-bench-cuda: .venv/.installed-dev ## time training on a CUDA device beside torch.nn.Transformer (under eight minutes; needs no data)
+bench-cuda: .venv/.installed-dev runs/demo/average ## time training and translating on a CUDA device (under eight minutes; needs no data)
 	@$(BIN)/python -m benchmarks.train_cuda $(ARGS)
+	@$(BIN)/python -m benchmarks.translate_cuda
 
 race: .venv/.installed-dev ## train beside peers until scores on the dev set are reached (hours of one core; needs PELLUCID_DATA)
 	@$(BIN)/python -m benchmarks.race $(ARGS)

@@ -1,12 +1,15 @@
 """Benchmark of training on CUDA devices: it also runs on a CPU, and its pairs have the lengths that it states."""
 
 import argparse
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from benchmarks import train_cuda as cuda
+from benchmarks import translate_cuda
 from pellucid.data.stream import Stream
 
 
@@ -58,3 +61,31 @@ def test_without_a_device_the_benchmark_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit, match="no CUDA device here"):
         cuda.main()
+
+
+def test_every_way_to_translate_takes_turns_and_is_compared_with_the_first():
+    class Echo:
+        def __init__(self, translate):
+            self.translate_one = translate
+
+        def translate(self, lines, **options):
+            return [SimpleNamespace(text=self.translate_one(line)) for line in lines]
+
+    models = {
+        ("cpu", "a", "b"): Echo(str.upper),
+        ("cuda", "a", "b"): Echo(str.title),
+        ("cuda", "a", "c"): Echo(str.upper),
+    }
+    results = translate_cuda.measure(models, ["a", "bc"])
+    assert [len(speeds) for speeds, _ in results.values()] == [translate_cuda.ROUNDS] * 3
+    assert [share for _, share in results.values()] == [1.0, 0.5, 1.0]
+    assert (
+        translate_cuda.write_row(("cuda", "a", "b"), [10.0, 30.0, 20.0], 0.5) == "| cuda | a | b | 20 (10-30) | 50.0% |"
+    )
+
+
+def test_without_a_device_translating_says_what_is_missing(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit):
+        translate_cuda.main([])
+    assert "no CUDA device here" in capsys.readouterr().err

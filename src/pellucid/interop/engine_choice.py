@@ -107,7 +107,9 @@ def refuse_engine_options(
     if device != "cpu":
         problems += _device_problems(device)
     elif precision in GPU_PRECISIONS:
-        problems.append(f"precision is {precision}, which only a GPU computes in: name it, cuda")
+        problems.append(
+            f"precision is {precision}, which only a GPU computes in; name it as the device: cuda"
+        )
 
     if needs_ctranslate2:
         # This raises ValueError, with the command to install it, where it is missing.
