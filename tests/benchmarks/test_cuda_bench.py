@@ -71,7 +71,7 @@ def test_every_way_to_translate_takes_turns_and_is_compared_with_the_first():
         def translate(self, lines, **options):
             return [SimpleNamespace(text=self.translate_one(line)) for line in lines]
 
-    models = {
+    models: Any = {
         ("cpu", "a", "b"): Echo(str.upper),
         ("cuda", "a", "b"): Echo(str.title),
         ("cuda", "a", "c"): Echo(str.upper),
