@@ -82,33 +82,22 @@ def run_improve(
     the list, and corrections.jsonl in the new model what came of each correction. After an
     interruption the same command goes on.
     """
-    from pellucid.data.lines import refuse_read_once
-
-    for path in (corrections, keep, source, target):
-        refuse_read_once(path, "an improvement reads its text several times, and again when it goes on")
-        if path is not None:
-            require_file(path)
+    _check_files([corrections, keep, source, target])
+    directory, changed = Path(out), Path(out) / "changed.tsv"
+    _refuse_other_run(out, directory, changed)
 
     from pellucid.api import load
     from pellucid.data.formats.units import Sides
     from pellucid.store.manifest_checks import read_languages
-    from pellucid.training.defaults import run_settings
     from pellucid.workflows.improvement import (
         Changes,
         dev_pairs_of,
         find_near_pairs,
-        find_old_runs,
         leave_out,
         read_corrections,
         sample_old_text,
         write_mixture,
     )
-
-    directory, changed = Path(out), Path(out) / "changed.tsv"
-    # A run that was interrupted before its model was judged goes on.
-    is_interrupted = (directory / "data").is_dir() and not changed.exists()
-    if directory.exists() and any(directory.iterdir()) and not is_interrupted:
-        raise ValueError(f"{out} is not empty; choose another --out")
 
     # What is to be learned, and what the model knows already.
     old = load(model)
@@ -119,15 +108,8 @@ def run_improve(
     taught = [correction for correction in chosen if not correction.held_out]
     if not taught:
         raise ValueError(f"{corrections}: no correction is left to train on")
-    if old.translator.context:
-        raise ValueError(
-            f"{model} was trained with the sentence before (data.context), which corrections of single sentences would "
-            "make it forget; add the corrections to its training text, as documents of their own, and train it again"
-        )
-    if source is None:
-        runs = find_old_runs(Path(model))
-    else:
-        runs = [run_settings(None, change or (), start=model, source=source, target=target)[0]]
+    _refuse_context(old, model)
+    runs = _runs_of_old_text(model, source, target, change or ())
 
     # How the model translates before.
     dev = dev_pairs_of(runs[0])
@@ -165,6 +147,43 @@ def run_improve(
         places[correction.number] = [place for place, *_ in pairs]
     _save(candidate, directory / "best", changes, places, sorted(without or ()))
     write_lines([str(directory / "best")])
+
+
+def _check_files(paths: Sequence[str | None]) -> None:
+    """Raise ValueError or OSError for files that are missing, or can be read only once."""
+    from pellucid.data.lines import refuse_read_once
+
+    for path in paths:
+        refuse_read_once(path, "an improvement reads its text several times, and again when it goes on")
+        if path is not None:
+            require_file(path)
+
+
+def _refuse_other_run(out: str, directory: Path, changed: Path) -> None:
+    """Raise ValueError for a directory with anything but a run that was interrupted before its model was judged."""
+    is_interrupted = (directory / "data").is_dir() and not changed.exists()
+    if directory.exists() and any(directory.iterdir()) and not is_interrupted:
+        raise ValueError(f"{out} is not empty; choose another --out")
+
+
+def _refuse_context(old: "Model", name: str) -> None:
+    """Raise ValueError for a model that reads the sentence before, which corrections do not have."""
+    if old.translator.context:
+        raise ValueError(
+            f"{name} was trained with the sentence before (data.context), which corrections of single sentences would "
+            "make it forget; add the corrections to its training text, as documents of their own, and train it again"
+        )
+
+
+def _runs_of_old_text(model: str, source: str | None, target: str | None, change: Sequence[str]) -> "list[RunConfig]":
+    """Return the settings of the runs that made the model, or those for old text where it is named."""
+    from pellucid.training.defaults import run_settings
+    from pellucid.workflows.improvement import find_old_runs
+
+    if source is None:
+        return find_old_runs(Path(model))
+    settings, _ = run_settings(None, change, start=model, source=source, target=target)
+    return [settings]
 
 
 def _train(

@@ -34,7 +34,7 @@ Translate = Callable[[Iterable[str]], Iterator[tuple[str, str]]]
 
 
 @dataclass(frozen=True)
-class _TeacherText:
+class TeacherText:
     """Sentence pairs of a teacher, as two files, and how many of its translations were left out, by reason."""
 
     source: Path
@@ -140,7 +140,7 @@ def _is_translation(line: bytes) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(item, str) for item in value)
 
 
-def write_pairs(files: Sequence[str], folder: Path, backward: bool = False) -> _TeacherText:
+def write_pairs(files: Sequence[str], folder: Path, backward: bool = False) -> TeacherText:
     """Write the teacher's translations as two files of training pairs, and list the lines left out with the reason.
 
     With `backward` the text that was translated becomes the target side, as in back-translation (Sennrich et al. 2016):
@@ -169,7 +169,7 @@ def write_pairs(files: Sequence[str], folder: Path, backward: bool = False) -> _
                 write_target(target.encode() + b"\n")
         except ValueError as error:
             raise ValueError(f"{folder / TRANSLATIONS} does not hold a translation of each line: {error}") from None
-    return _TeacherText(paths["source"], paths["target"], pairs, dict(left_out))
+    return TeacherText(paths["source"], paths["target"], pairs, dict(left_out))
 
 
 def _reason_to_leave_out(line: str, text: str, stop: str) -> str | None:
@@ -191,7 +191,7 @@ def _as_field(text: str) -> str:
 
 
 def choose_student_settings(
-    text: _TeacherText,
+    text: TeacherText,
     dev: tuple[str, str],
     *,
     people: tuple[str, str] | None = None,
