@@ -132,17 +132,11 @@ def run_improve(
 
     _train(model, runs[0], data, directory, steps, change or (), notes)
 
+    # The best mixture of old and new weights, kept only if nothing speaks against it.
     unchanged = Changes(chosen, before, before, dev.sources, dev.targets, listed, old.lowercase)
     candidate, changes = _choose_weights(old.directory, directory, unchanged, sources)
-    # What training called best is so by dev alone, and may be the old model.
-    shutil.rmtree(directory / "best", ignore_errors=True)
-    write_text_whole(changed, "".join(changes.changed_rows()))
-    write_lines(changes.report_lines())
-    if objections := changes.find_objections():
-        typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {candidate}", err=True)
-        raise typer.Exit(FAILED)
-
-    places = {}
+    _report(changes, candidate, directory, changed)
+    places: dict[int, list[str]] = {}
     for correction, pairs in zip(taught, near, strict=True):
         places[correction.number] = [place for place, *_ in pairs]
     _save(candidate, directory / "best", changes, places, sorted(without or ()))
@@ -225,6 +219,17 @@ def _train(
             err=True,
         )
         raise
+
+
+def _report(changes: "Changes", candidate: Path, directory: Path, changed: Path) -> None:
+    """Write what changed, also into the file `changed`; exit with code 1 where the new model is not to be kept."""
+    # What training called best is so by dev alone, and may be the old model.
+    shutil.rmtree(directory / "best", ignore_errors=True)
+    write_text_whole(changed, "".join(changes.changed_rows()))
+    write_lines(changes.report_lines())
+    if objections := changes.find_objections():
+        typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {candidate}", err=True)
+        raise typer.Exit(FAILED)
 
 
 def _save(
