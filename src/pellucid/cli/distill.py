@@ -130,7 +130,7 @@ def run_distill(
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Raise ValueError for options that do not go together, and for a tokenizer that is not known."""
+    """Raise ValueError for options that do not go together, and for an unknown tokenizer."""
     command, tokenize = options["command"], options["tokenize"]
     if (command is None) == (not options["teachers"]):
         raise ValueError("name either a teacher, a model directory, or --command with a program that translates")
@@ -310,7 +310,8 @@ def _comparison_lines(
     yield f"{'':24} {'BLEU':>6} {'chrF':>6} {'sentences/s':>12} {'MB':>7}"
     texts, notes, signatures = {}, dict[str, None](), dict[str, None]()
     for name, (model, options, directory) in forms.items():
-        model.translate(sources[:1], **options)  # what is loaded at the first sentence is not part of the speed
+        # What is loaded at the first sentence is not part of the speed.
+        model.translate(sources[:1], **options)
         began = time.perf_counter()
         texts[name] = [result.text for result in model.translate(sources, **options, scores=False)]
         speed = len(sources) / (time.perf_counter() - began)

@@ -114,7 +114,8 @@ def run_improve(
     # How the model translates before.
     dev = dev_pairs_of(runs[0])
     listed = [] if keep is None else [line for line in read_sentences(keep) if line.strip()]
-    sources = list(dict.fromkeys([correction.source for correction in chosen] + dev.sources + listed))
+    corrected = [correction.source for correction in chosen]
+    sources = list(dict.fromkeys(corrected + dev.sources + listed))
     before = _translate(old, sources)
 
     # The text of the run.
@@ -154,14 +155,14 @@ def _check_files(paths: Sequence[str | None]) -> None:
 
 
 def _refuse_other_run(out: str, directory: Path, changed: Path) -> None:
-    """Raise ValueError for a directory with anything but a run that was interrupted before its model was judged."""
+    """Raise ValueError for a directory with anything but a run whose model was not judged yet."""
     is_interrupted = (directory / "data").is_dir() and not changed.exists()
     if directory.exists() and any(directory.iterdir()) and not is_interrupted:
         raise ValueError(f"{out} is not empty; choose another --out")
 
 
 def _refuse_context(old: "Model", name: str) -> None:
-    """Raise ValueError for a model that reads the sentence before, which corrections do not have."""
+    """Raise ValueError for a model that reads the sentence before: corrections have none."""
     if old.translator.context:
         raise ValueError(
             f"{name} was trained with the sentence before (data.context), which corrections of single sentences would "
@@ -170,7 +171,7 @@ def _refuse_context(old: "Model", name: str) -> None:
 
 
 def _runs_of_old_text(model: str, source: str | None, target: str | None, change: Sequence[str]) -> "list[RunConfig]":
-    """Return the settings of the runs that made the model, or those for old text where it is named."""
+    """Return the settings of the runs that made the model, or of one for old text that is named."""
     from pellucid.training.defaults import run_settings
     from pellucid.workflows.improvement import find_old_runs
 
@@ -222,7 +223,7 @@ def _train(
 
 
 def _report(changes: "Changes", candidate: Path, directory: Path, changed: Path) -> None:
-    """Write what changed, also into the file `changed`; exit with code 1 where the new model is not to be kept."""
+    """Write what changed, also into a file; exit with code 1 where the new model is not kept."""
     # What training called best is so by dev alone, and may be the old model.
     shutil.rmtree(directory / "best", ignore_errors=True)
     write_text_whole(changed, "".join(changes.changed_rows()))

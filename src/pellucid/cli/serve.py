@@ -193,7 +193,8 @@ def run_serve(
 
 def _require_packages() -> None:
     """Raise ValueError, saying how to install them, where packages of the server are missing."""
-    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    needed = ("fastapi", "uvicorn", "prometheus_client")
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         are = "is" if len(missing) == 1 else "are"
         raise ValueError(f"{' and '.join(missing)} {are} not installed; run: pip install 'pellucid[serve]'")
@@ -264,7 +265,7 @@ def _make_directions(
 
 
 def _require_one_direction(loaded: "Model", languages: "Languages", model: str) -> None:
-    """Raise ValueError for a multilingual model whose two languages were not named, as terms and a memory need."""
+    """Raise ValueError for a multilingual model whose two languages were not named."""
     if loaded.is_multilingual and not languages.are_named:
         advice = f"only for one direction of {model}; choose it: en:es={model}"
         raise ValueError(f"--memory and --terms: {advice}")
@@ -273,7 +274,7 @@ def _require_one_direction(loaded: "Model", languages: "Languages", model: str) 
 def _read_terms_and_memory(
     terms: str | None, memory: str | None, languages: "Languages"
 ) -> "tuple[Terms | None, TranslationMemory | None]":
-    """Return what the files of --terms and --memory hold in these languages; None for a file that is not named."""
+    """Read the files of --terms and --memory in these languages; None for one that is not named."""
     from pellucid.localize.terminology import Terms
     from pellucid.localize.translation_memory import TranslationMemory
 
@@ -344,7 +345,7 @@ def _serving_notes(
 
 
 def _end_service(service: "Service", tell: "Callable[[str], object]") -> None:
-    """Tell the operator that the server has stopped, and end the process if it was asked to stop."""
+    """Say that the server has stopped, and end the process if it was asked to stop."""
     if service.is_abandoned:
         tell("work that did not end in time was left")
     tell("stopped")

@@ -253,7 +253,7 @@ def _translate_lines(
     prefixes: Sequence[str] | None,
     one_by_one: bool,
 ) -> None:
-    """Write the translation of each line of a file, and what else the options of the command ask for."""
+    """Write the translation of each line of a file, and what else the options ask for."""
     from pellucid.decode.request import BLOCK
 
     file, out, only_above = options["file"], options["out"], options["only_above"]
