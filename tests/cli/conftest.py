@@ -14,6 +14,8 @@ from pellucid.store.directory import save_bundle
 from tests.decode.models import random_model, small_tokenizer
 from tests.processes import ForkedProcess
 
+# Commands that have said something before they find what is wrong.
+SAYS_WHAT_IT_DOES = ("evaluate", "plan", "prepare", "train")
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
@@ -38,6 +40,27 @@ def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.Fixtur
     if "drawn_curve" not in request.fixturenames:
         monkeypatch.setattr("pellucid.interpret.plots.charts.draw_training_curve", lambda log, path: path.touch())
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words], prog_name="pellucid")
+
+
+@pytest.fixture
+def refuse(call: Callable[..., Result]) -> Callable[..., str]:
+    """Return a function that runs `pellucid` with a mistake, and returns the sentence that says what the mistake is.
+
+    It asserts what holds for every mistake of a user: exit code 2, no result, and one line, the last, that says it.
+    """
+
+    def run(*words: object) -> str:
+        result = call(*words)
+        assert (result.exit_code, result.stdout) == (2, ""), result.output
+        *before, sentence = result.stderr.splitlines()
+        if before and before[0].startswith("Usage: "):  # the parser of the command line
+            assert sentence.startswith("Error: ")
+        else:
+            assert sentence.startswith("pellucid: ")
+            assert not before or words[0] in SAYS_WHAT_IT_DOES
+        return sentence
+
+    return run
 
 
 @pytest.fixture

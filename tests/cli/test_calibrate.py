@@ -46,18 +46,18 @@ def model(calibrated: Path) -> Path:
     return copy
 
 
-def test_the_dev_set_of_a_run_that_is_too_small_says_so(call, calibrated):
-    result = call("calibrate", calibrated / "run" / "best")
-    assert result.exit_code == 2
-    assert result.stderr.startswith("pellucid: 23 sentences are too few to calibrate on")
+def test_the_dev_set_of_a_run_that_is_too_small_says_so(refuse, calibrated):
+    sentence = refuse("calibrate", calibrated / "run" / "best")
+    assert sentence.startswith("pellucid: 23 sentences are too few to calibrate on")
 
 
-def test_a_model_that_reads_the_sentence_before_is_calibrated_on_a_text_in_its_order(call, calibrated, tmp_path):
+def test_a_model_that_reads_the_sentence_before_is_calibrated_on_a_text_in_its_order(
+    call, refuse, calibrated, tmp_path
+):
     bundle = load_bundle(calibrated / "run" / "best")
     save_bundle(tmp_path / "best", bundle.model, bundle.tokenizer, step=1, longest_source=40, context=1)
-    refused = call("calibrate", tmp_path / "best")
-    assert refused.exit_code == 2
-    assert "reads the sentence before each (data.context), so its dev set is needed in its order" in refused.stderr
+    sentence = refuse("calibrate", tmp_path / "best")
+    assert "reads the sentence before each (data.context), so its dev set is needed in its order" in sentence
     text = calibrated / "more"
     result = call("calibrate", tmp_path / "best", "--source", text / "source.txt", "--reference", text / "target.txt")
     assert result.exit_code == 0, result.stderr
@@ -116,11 +116,10 @@ def test_an_engine_that_gives_each_piece_gives_the_confidence_of_each_word(call,
     assert loaded.translator.calibration.words == ConfidenceCurve(**manifest["word_curve"])
 
 
-def test_what_has_no_confidence_is_refused_in_a_sentence(call, model, calibrated, tmp_path):
+def test_what_has_no_confidence_is_refused_in_a_sentence(call, refuse, model, calibrated, tmp_path):
     (tmp_path / "in.txt").write_text("one\n", encoding="utf-8")
-    result = call("translate", calibrated / "run" / "best", "in.txt", "--only-above", 0.9)
-    assert result.exit_code == 2
-    assert "has no calibration, so its confidence is not known: pellucid calibrate" in result.stderr
+    sentence = refuse("translate", calibrated / "run" / "best", "in.txt", "--only-above", 0.9)
+    assert "has no calibration, so its confidence is not known: pellucid calibrate" in sentence
     assert "leave out --only-above" in call("translate", model, "in.txt", "--only-above", 0.9, "--json").stderr
 
 

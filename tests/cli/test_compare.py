@@ -105,13 +105,10 @@ def test_standard_input_may_be_one_of_the_files(shell, files):
         (("a.es", "b.es", "--beam", "0"), "invalid search settings: beam is 0"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(call, files, words, message: str):
+def test_what_cannot_be_compared_is_refused(refuse, files, words, message: str):
     (files / "short.es").write_text("Sí.\n", encoding="utf-8")
     (files / "bad.es").write_bytes(b"S\xed.\n")
-    result = call("compare", *words, "--reference", "test.es")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("pellucid: ")
-    assert message in result.stderr
+    assert message in refuse("compare", *words, "--reference", "test.es")
 
 
 def test_all_problems_with_the_names_are_reported_at_once(call, files):

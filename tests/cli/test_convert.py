@@ -11,6 +11,7 @@ from typer.testing import Result
 from pellucid.data.corpus import read_pairs
 
 Call = Callable[..., Result]
+Refuse = Callable[..., str]
 
 MEMORY = """<?xml version="1.0"?>
 <tmx version="1.4"><header srclang="en"/><body>
@@ -142,12 +143,10 @@ def test_the_names_of_files_choose_two_of_several_languages(call: Call, tmp_path
     assert "four.tmx has 4 languages" in call("convert", "four.tmx", "t.it", "t.de").stderr
 
 
-def test_columns_that_only_name_languages_need_a_direction(call: Call, tmp_path: Path):
+def test_columns_that_only_name_languages_need_a_direction(call: Call, refuse: Refuse, tmp_path: Path):
     for header, row in (("en,de", "One,Eins"), ("German,English", "Eins,One")):
         (tmp_path / "t.csv").write_text(f"{header}\n{row}\n", encoding="utf-8")
-        result = call("convert", "t.csv", "-")
-        assert result.exit_code == 2
-        assert "t.csv does not say which of its columns " in result.stderr
+        assert "t.csv does not say which of its columns " in refuse("convert", "t.csv", "-")
         assert call("convert", "t.csv", "-", "--from", "de").stdout == "Eins\tOne\n"
         assert call("convert", "t.csv", "rows.en-de.tsv").exit_code == 0
         assert read_file(tmp_path / "rows.en-de.tsv") == "One\tEins\n"
@@ -183,7 +182,7 @@ def test_standard_input_is_tsv(shell: Callable, tmp_path: Path):
     ],
 )
 def test_a_conversion_that_fails_says_why_and_leaves_nothing(
-    call: Call, memory: Path, tmp_path: Path, words: list[str], message: str
+    refuse: Refuse, memory: Path, tmp_path: Path, words: list[str], message: str
 ):
     (tmp_path / "broken.tmx").write_text(MEMORY.replace("<seg/>", "<seg>"), encoding="utf-8")
     (tmp_path / "plain.txt").write_text("One\n", encoding="utf-8")
@@ -192,9 +191,5 @@ def test_a_conversion_that_fails_says_why_and_leaves_nothing(
     (tmp_path / "tabs.csv").write_text('"a\tb",c\n', encoding="utf-8")
     (tmp_path / "out.csv").write_text("what stood there", encoding="utf-8")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    result = call("convert", *words, "--places", "account.tsv")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("pellucid: ")
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert message in refuse("convert", *words, "--places", "account.tsv")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -86,9 +86,6 @@ def test_a_model_teaches_and_the_student_is_exported_in_int8_if_it_passes(call, 
         ({"--command": "false"}, "false was given"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_before_anything_is_trained(call, tmp_path, files, change, problem):
-    result = call("distill", *words(files | change), "--steps", 1, *QUICK)
-    assert result.exit_code == 2
-    assert result.stderr.startswith("pellucid: ")
-    assert problem in result.stderr
+def test_what_cannot_be_done_is_one_sentence_before_anything_is_trained(refuse, tmp_path, files, change, problem):
+    assert problem in refuse("distill", *words(files | change), "--steps", 1, *QUICK)
     assert not (tmp_path / "student" / "run.toml").exists()

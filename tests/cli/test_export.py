@@ -100,14 +100,12 @@ def test_marian_is_written_and_listed(call, model, tmp_path):
 @pytest.mark.parametrize(
     ("to", "advice"), [("ctranslate2", "this directory with --exported out"), ("marian", "pellucid import out OUT")]
 )
-def test_an_export_given_as_a_model_is_refused_as_an_export(call, model, to, advice):
+def test_an_export_given_as_a_model_is_refused_as_an_export(call, refuse, model, to, advice):
     assert call("export", model, "out", "--to", to).exit_code == 0
     for command in (["translate", "out"], ["serve", "out", "--port", 0], ["explain", "out", "Yes."]):
-        result = call(*command)
-        assert result.exit_code == 2
-        assert result.stderr.startswith("pellucid: out is an export to ")
-        assert advice in result.stderr
-        assert len(result.stderr.splitlines()) == 1
+        sentence = refuse(*command)
+        assert sentence.startswith("pellucid: out is an export to ")
+        assert advice in sentence
 
 
 def test_int8_that_passes_is_written_with_its_numbers(call, constant_model, tmp_path):
@@ -140,15 +138,12 @@ def test_the_conversion_that_is_measured_is_the_one_that_is_written(call, model,
     assert translate_converted(original, tmp_path / "out", SOURCES, shortlist=True) == measured[2]
 
 
-def test_int8_that_ruins_a_layer_is_refused(call, outlier_model, tmp_path):
+def test_int8_that_ruins_a_layer_is_refused(refuse, outlier_model, tmp_path):
     # What the model itself writes is right; so chrF is about 100, and can only fall.
     write(tmp_path / "dev.es", [translation.text for translation in load(outlier_model).translate(SOURCES)])
-    result = call("export", outlier_model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("pellucid: refused; int8: chrF falls by ")
-    assert "use --precision bfloat16 or float32" in result.stderr
-    assert "use --precision bfloat16 or float32, or use --no-gate" in result.stderr
-    assert result.stderr.count("\n") == 1
+    sentence = refuse("export", outlier_model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
+    assert sentence.startswith("pellucid: refused; int8: chrF falls by ")
+    assert "use --precision bfloat16 or float32, or use --no-gate" in sentence
     assert file_names(tmp_path) == ["dev.en", "dev.es", "temporary"]
 
 
@@ -211,11 +206,8 @@ def test_a_shortlist_is_measured_and_put_beside_the_model(call, constant_model, 
         ("--shortlist-source nowhere --shortlist-target dev.es", "nowhere: no such file or directory"),
     ],
 )
-def test_options_that_do_not_belong_together_are_refused(call, model, tmp_path, options: str, message: str):
-    result = call("export", model, "out", "--to", "ctranslate2", *options.split())
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
+def test_options_that_do_not_belong_together_are_refused(refuse, model, tmp_path, options: str, message: str):
+    assert message in refuse("export", model, "out", "--to", "ctranslate2", *options.split())
     assert not (tmp_path / "out").exists()
 
 
@@ -237,7 +229,7 @@ def test_a_page_is_one_file_with_the_model_and_the_sentences_inside(call, model,
 
 @pytest.mark.slow  # so is an export to CTranslate2, in the tests around it
 def test_a_page_in_int8_is_measured_first_and_refused_if_it_translates_worse(
-    call, constant_model, outlier_model, tmp_path
+    call, refuse, constant_model, outlier_model, tmp_path
 ):
     page = ("--to", "page", "--sentence", "Yes.", "--precision", "int8")
     result = call("export", constant_model, "out.html", *page, *DEV)
@@ -245,9 +237,8 @@ def test_a_page_in_int8_is_measured_first_and_refused_if_it_translates_worse(
     assert "  int8 " in result.stdout
     # Its own translations are the references, so that any other translation is worse.
     write(tmp_path / "own.es", [line.text for line in load(outlier_model, engine="torch").translate(SOURCES)])
-    refused = call("export", outlier_model, "other.html", *page, *DEV[:3], "own.es")
-    assert refused.exit_code == 2
-    assert "use --precision float16 or float32" in refused.stderr
+    sentence = refuse("export", outlier_model, "other.html", *page, *DEV[:3], "own.es")
+    assert "use --precision float16 or float32" in sentence
     assert not (tmp_path / "other.html").exists()
     assert call("export", outlier_model, "other.html", *page, "--no-gate").stdout.startswith("not measured: ")
 
@@ -256,14 +247,12 @@ def test_the_format_must_be_named(call, model):
     assert "Missing option '--to'" in call("export", model, "out").stderr
 
 
-def test_lines_too_long_for_the_model_are_named(call, model, tmp_path):
+def test_lines_too_long_for_the_model_are_named(refuse, model, tmp_path):
     write(tmp_path / "dev.en", [*SOURCES[:5], "ball " * 50])
-    result = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
-    assert result.exit_code == 2
-    assert "dev.en:6 has " in result.stderr
+    assert "dev.en:6 has " in refuse("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
 
 
-def test_only_an_export_of_the_same_format_is_replaced(call, model, tmp_path):
+def test_only_an_export_of_the_same_format_is_replaced(call, refuse, model, tmp_path):
     shutil.copytree(model, tmp_path / "trained")
     (tmp_path / "letters").mkdir()
     write(tmp_path / "letters" / "a.txt", ["Dear"])
@@ -274,20 +263,16 @@ def test_only_an_export_of_the_same_format_is_replaced(call, model, tmp_path):
         "marian": "marian is not an export to ctranslate2",
         "dev.en": "dev.en is a file",
     }.items():
-        result = call("export", model, out, "--to", "ctranslate2")
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert message in result.stderr
+        assert message in refuse("export", model, out, "--to", "ctranslate2")
     assert load(tmp_path / "trained").translate(["Yes."])
     for _ in range(2):
         assert call("export", model, "out", "--to", "ctranslate2").exit_code == 0
     assert "out is not an export to marian" in call("export", model, "out", "--to", "marian").stderr
 
 
-def test_without_ctranslate2_the_command_says_how_to_get_it(call, model, tmp_path, monkeypatch):
+def test_without_ctranslate2_the_command_says_how_to_get_it(refuse, model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    result = call("export", model, "out", "--to", "ctranslate2")
-    assert result.exit_code == 2
-    assert "pip install 'pellucid[ctranslate2]'" in result.stderr
+    assert "pip install 'pellucid[ctranslate2]'" in refuse("export", model, "out", "--to", "ctranslate2")
     assert not (tmp_path / "out").exists()
 
 

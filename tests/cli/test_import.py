@@ -33,22 +33,18 @@ def test_an_imported_model_translates_as_the_original(call: Any, tmp_path: Path)
     assert len({translation.text for translation in translations}) > 1
 
 
-def test_a_model_that_cannot_be_imported_gives_one_message_and_no_directory(call: Any, tmp_path: Path):
+def test_a_model_that_cannot_be_imported_gives_one_message_and_no_directory(refuse: Any, tmp_path: Path):
     original = write_marian_model(tmp_path / "theirs")
     change_config(original, scale_embedding=False, activation_function="tanh")
-    result = call("import", original, tmp_path / "ours")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == (
-        f"pellucid: {original} cannot be imported: scale_embedding is not true: embeddings are multiplied by "
-        "sqrt(d_model) here; activation_function is 'tanh', the feed-forward knows relu, gelu, swish, silu\n"
-    )
+    sentence = refuse("import", original, tmp_path / "ours")
+    for part in (f"{original} cannot be imported: ", "scale_embedding is not true", "activation_function is 'tanh'"):
+        assert part in sentence
     assert not (tmp_path / "ours").exists()
 
 
-def test_a_missing_directory_gives_one_message(call: Any, tmp_path: Path):
-    result = call("import", tmp_path / "nowhere", tmp_path / "ours")
-    assert result.exit_code == 2
-    assert result.stderr == f"pellucid: {tmp_path / 'nowhere'} is not a directory with a model of Hugging Face\n"
+def test_a_missing_directory_gives_one_message(refuse: Any, tmp_path: Path):
+    nowhere = tmp_path / "nowhere"
+    assert f"{nowhere} is not a directory" in refuse("import", nowhere, tmp_path / "ours")
 
 
 def test_the_help_names_the_files_that_are_read(call: Any):

@@ -36,12 +36,6 @@ def test_a_run_of_any_width_is_remembered_in_at_most_200_bytes_a_token(call, tmp
     assert all(-1.0 <= pair["state"] <= 1.00001 for pair in nearest)
 
 
-def test_a_model_without_its_run_is_refused(call, model):
-    result = call("remember", model)
-    assert result.exit_code == 2
-    assert "run.toml is missing: it names the text that" in result.stderr
-
-
 def test_the_pairs_for_a_word_and_against_it_are_shown_with_their_lines(call, remembered):
     result = call("explain", remembered, "one two", "--target", "dos uno", "--because", "uno")
     assert result.exit_code == 0, result.stderr
@@ -61,19 +55,12 @@ def test_as_json_it_is_one_object(call, remembered):
     assert {"line", "file", "source", "target", "state", "gradient"} <= found["because"][0].keys()
 
 
-def test_a_word_that_was_not_written_is_refused(call, remembered):
-    result = call("explain", remembered, "one two", "--target", "dos uno", "--because", "tres")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "'tres' is no word of the translation 'dos uno'" in result.stderr
-
-
-def test_without_a_store_the_command_that_makes_it_is_named(call, model):
-    result = call("explain", model, "one two", "--target", "dos uno", "--because", "uno")
-    assert result.exit_code == 2
-    assert "before training lines can be found, run `pellucid remember" in result.stderr
-
-
-def test_because_and_html_exclude_each_other(call, remembered):
-    result = call("explain", remembered, "one two", "--because", "uno", "--html", "a.html")
-    assert result.exit_code == 2
-    assert "--because and --html exclude each other" in result.stderr
+def test_what_cannot_be_remembered_or_asked_is_refused(refuse, model, remembered):
+    given = ("one two", "--target", "dos uno", "--because")
+    for words, phrase in (
+        (("remember", model), "run.toml is missing: it names the text that"),
+        (("explain", model, *given, "uno"), "run `pellucid remember"),
+        (("explain", remembered, *given, "tres"), "'tres' is no word of the translation 'dos uno'"),
+        (("explain", remembered, *given, "uno", "--html", "a.html"), "--because and --html exclude each other"),
+    ):
+        assert phrase in refuse(*words)

@@ -44,7 +44,7 @@ def files(tmp_path: Path) -> dict[str, str]:
     return data
 
 
-def test_a_run_file_gives_a_run_directory_and_its_best_model(call, drawn_curve, files, tmp_path):
+def test_a_run_file_gives_a_run_directory_and_its_best_model(call, refuse, drawn_curve, files, tmp_path):
     result = call("train", "small.toml", *SETS, "--set", "optim.peak=2e-3")
     assert (result.exit_code, result.stdout) == (0, "runs/small/best\n"), result.stderr
     out = tmp_path / "runs" / "small"
@@ -54,17 +54,14 @@ def test_a_run_file_gives_a_run_directory_and_its_best_model(call, drawn_curve, 
     assert "runs/small/training.png" in result.stderr
     assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
 
-    again = call("train", "small.toml", *SETS)
-    assert (again.exit_code, again.stdout) == (2, "")
-    assert "--resume" in again.stderr
+    assert "--resume" in refuse("train", "small.toml", *SETS)
     longer = call("train", "--out", out, "--resume", "--set", "train.steps=5")
     assert (longer.exit_code, longer.stdout) == (0, f"{out}/best\n"), longer.stderr
     assert read_log(out / "log.jsonl")[-1]["step"] == 5
     beside = call("train", out / "run.toml", "--resume", "--set", "train.steps=6")
     assert (beside.exit_code, beside.stdout) == (0, f"{out}/best\n"), beside.stderr
-    other = call("train", "--out", out, "--resume", "--set", "optim.peak=1e-3")
-    assert other.exit_code == 2
-    assert "optim.peak is 0.001, it began with 0.002" in other.stderr
+    sentence = refuse("train", "--out", out, "--resume", "--set", "optim.peak=1e-3")
+    assert "optim.peak is 0.001, it began with 0.002" in sentence
 
 
 @pytest.mark.parametrize("explain", [False, True])
@@ -105,18 +102,11 @@ def test_three_lines_come_first_and_a_verdict_with_the_next_commands_last(call, 
     assert call(*command[command.index("translate") :], "one.txt").exit_code == 0
 
 
-def test_a_directory_that_holds_a_run_is_refused_before_the_text_is_looked_for(call, files, tmp_path):
+def test_a_directory_that_holds_a_run_is_refused_before_the_text_is_looked_for(refuse, files, tmp_path):
     (tmp_path / "runs" / "mine").mkdir(parents=True)
     (tmp_path / "runs" / "mine" / "log.jsonl").write_text("", encoding="utf-8")
-    result = call("train", "--source", "gone.en", "--target", "gone.es", "--out", "runs/mine")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "runs/mine already holds a run (log.jsonl)" in result.stderr
-
-
-def test_a_spreadsheet_is_to_be_saved_as_csv(call, files, tmp_path):
-    result = call("train", "--source", "memory.ods", "--out", "x")
-    assert result.exit_code == 2
-    assert "memory.ods is a spreadsheet, which training cannot read; save it as CSV" in result.stderr
+    sentence = refuse("train", "--source", "gone.en", "--target", "gone.es", "--out", "runs/mine")
+    assert "runs/mine already holds a run (log.jsonl)" in sentence
 
 
 @pytest.mark.parametrize(("ending", "options"), [("tsv.gz", []), ("jsonl", ["--dev-source", "dev.jsonl"])])
@@ -157,6 +147,7 @@ def test_a_run_file_may_be_given_another_length(call, files, tmp_path):
             "dev_target is missing: name the file that belongs to dev_source.txt",
         ),
         (["--out", "x", "--source", "pairs.tsv", "--target", "target.txt"], "pairs.tsv is a file of pairs by its name"),
+        (["--out", "x", "--source", "memory.ods"], "memory.ods is a spreadsheet"),
         (["pairs.tsv", "--steps", "2"], "pairs.tsv is a file of pairs, not a run file"),
         (["--out", "x", "--resume"], "there is no run in x to resume, and nothing to train on is named"),
         (["nowhere.toml"], "nowhere.toml: no such file or directory"),
@@ -181,11 +172,9 @@ def test_a_run_file_may_be_given_another_length(call, files, tmp_path):
         (["small.toml", "--steps", "few"], "Invalid value for '--steps'"),
     ],
 )
-def test_an_impossible_run_is_refused_before_anything_is_written(call, files, tmp_path, words, message: str):
+def test_an_impossible_run_is_refused_before_anything_is_written(refuse, files, tmp_path, words, message: str):
     before = sorted(tmp_path.rglob("*"))
-    result = call("train", *words)
-    assert (result.exit_code, result.stdout) == (2, ""), result.stderr
-    assert message in result.stderr
+    assert message in refuse("train", *words)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -200,11 +189,9 @@ def test_an_impossible_run_is_refused_before_anything_is_written(call, files, tm
         ("target", ("x" * 2001 + "\n").encode() * 61, "61 with target of more than 2,000 characters"),
     ],
 )
-def test_text_that_cannot_be_trained_on_names_file_and_line(call, files, tmp_path, side, content, message: str):
+def test_text_that_cannot_be_trained_on_names_file_and_line(refuse, files, tmp_path, side, content, message: str):
     (tmp_path / f"{side}.txt").write_bytes(content)
-    result = call("train", "small.toml", *SETS)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+    assert message in refuse("train", "small.toml", *SETS)
     assert not (tmp_path / "runs").exists()
 
 
@@ -219,12 +206,11 @@ def test_a_vocabulary_larger_than_the_text_allows_is_reported_and_made_smaller(c
     assert again.exit_code == 0, again.stderr
 
 
-def test_missing_dev_files_are_named_when_a_run_is_resumed(call, files, tmp_path):
+def test_missing_dev_files_are_named_when_a_run_is_resumed(call, refuse, files, tmp_path):
     assert call("train", "small.toml", *SETS).exit_code == 0
     (tmp_path / "dev_source.txt").unlink()
-    result = call("train", "small.toml", "--resume", *SETS, "--set", "train.steps=4")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"pellucid: {tmp_path}/dev_source.txt: no such file or directory\n"
+    sentence = refuse("train", "small.toml", "--resume", *SETS, "--set", "train.steps=4")
+    assert f"{tmp_path}/dev_source.txt: no such file" in sentence
 
 
 @pytest.mark.parametrize("as_user", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -330,10 +316,8 @@ def test_the_demo_has_a_fixed_number_of_updates_or_the_length_asked_for():
     assert demo_length(minutes=0.5) == (None, 0.5)
 
 
-def test_a_demo_with_two_lengths_writes_nothing(call, tmp_path):
-    result = call("demo", "--out", "out", "--steps", 5, "--minutes", 1)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "pellucid: the settings: train.steps and train.minutes are both given; name one\n"
+def test_a_demo_with_two_lengths_writes_nothing(refuse, tmp_path):
+    assert "are both given; name one" in refuse("demo", "--out", "out", "--steps", 5, "--minutes", 1)
     assert not Path("out").exists()
 
 

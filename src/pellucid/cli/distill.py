@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,7 +30,8 @@ from pellucid.cli.options import (
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.workflows.distillation import Translate
+    from pellucid.training.config import RunConfig
+    from pellucid.workflows.distillation import TeacherText, Translate
 
 DISTILL_EXAMPLES = """\
   pellucid distill runs/mine/best --source train.en --source news.en --dev-source dev.en --dev-target dev.es \
@@ -105,75 +106,40 @@ def run_distill(
     A command that was interrupted continues where it stopped.
     """
     options = locals()
-    if (command is None) == (not teachers):
+    # Mistakes in the options and files are reported before a model is loaded.
+    _check_options(options)
+    _check_files([*source, dev_source, dev_target], pairs_source, pairs_target)
+    dev = read_file_pair(dev_source, dev_target)
+
+    search = {"beam": beam, "length_penalty": length_penalty}
+    teacher = None
+    if teachers:
+        teacher = _load_teacher(teachers, language)
+
+    directory = Path(out)
+    text = _write_teacher_text(options, teacher, search, directory / "data")
+    settings = _train_student(options, text, directory)
+
+    student = directory / "best"
+    exported = None
+    if not no_export:
+        exported = _export(student, directory / "int8", dev, text.source, text.target)
+    compared = None if backward else teacher
+    words = {"tokenize": tokenize or settings.train.dev_tokenize}
+    write_lines(_comparison_lines(compared, student, exported, dev, search, words))
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raise ValueError for options that do not go together, and for an unknown tokenizer."""
+    command, tokenize = options["command"], options["tokenize"]
+    if (command is None) == (not options["teachers"]):
         raise ValueError("name either a teacher, a model directory, or --command with a program that translates")
-    if cluster is not None and command is not None:
+    if options["cluster"] is not None and command is not None:
         raise ValueError("--cluster gives each worker a teacher; --command is one program, so leave out one of them")
     if tokenize is not None:
         from pellucid.evaluate.score_words import require_score_tokenizer
 
         require_score_tokenizer(tokenize)
-
-    _check_files([*source, dev_source, dev_target], pairs_source, pairs_target)
-    dev = read_file_pair(dev_source, dev_target)
-    from pellucid.api import load
-    from pellucid.workflows.distillation import (
-        choose_student_settings,
-        fingerprint_text,
-        translate_with_command,
-        write_pairs,
-        write_translations,
-    )
-
-    directory, data = Path(out), Path(out) / "data"
-    search = {"beam": beam, "length_penalty": length_penalty}
-    identity: dict[str, Any] = {"text": fingerprint_text(source)}
-    if teachers:
-        teacher = load(teachers[0], others=teachers[1:], target_language=language)
-        # Before anything is written, refuses a multilingual
-        # teacher that was not told which language to write.
-        teacher.translator.tokenizer.encode_source([])
-        assert teacher.load_request
-        identity |= {"models": teacher.load_request.models, **search}
-        identity |= {"language": language} if language else {}
-        translate = _translate_with_model(teacher, search)
-    else:
-        teacher, identity["command"] = None, command
-        translate = translate_with_command(shlex.split(str(command)))
-
-    if cluster is not None:
-        write_translations_on_cluster(options, data, identity, search)
-    else:
-        for _ in show_progress(write_translations(source, translate, data, identity)):
-            pass
-    text = write_pairs(source, data, backward)
-    left_out = ", ".join(f"{count:,} {reason}" for reason, count in sorted(text.left_out.items()))
-    typer.echo(
-        f"{text.pairs:,} pairs of the teacher" + (f"; left out: {left_out}" if left_out else ""),
-        err=True,
-    )
-    from pellucid.cli.train import train_unless_finished
-    from pellucid.training.config import read_run
-
-    if (directory / "run.toml").is_file():
-        # As in `pellucid demo`: a run that was begun keeps its settings.
-        settings, reasons = read_run(directory / "run.toml"), ()
-    else:
-        settings, reasons = choose_student_settings(
-            text,
-            (dev_source, dev_target),
-            people=(pairs_source, pairs_target) if pairs_source and pairs_target else None,
-            size=size,
-            steps=steps,
-            minutes=minutes,
-            overrides=(*(change or ()), *([f"train.dev_tokenize={tokenize}"] if tokenize else [])),
-        )
-
-    train_unless_finished(settings, directory, reasons)
-    student = directory / "best"
-    exported = None if no_export else _export(student, directory / "int8", dev, text.source, text.target)
-    words = {"tokenize": tokenize or settings.train.dev_tokenize}
-    write_lines(_comparison_lines(None if backward else teacher, student, exported, dev, search, words))
 
 
 def _check_files(files: list[str], pairs_source: str | None, pairs_target: str | None) -> None:
@@ -186,6 +152,95 @@ def _check_files(files: list[str], pairs_source: str | None, pairs_target: str |
         refuse_read_once(path, "distillation reads its text several times, and again when it goes on")
         if path is not None:
             require_file(path)
+
+
+def _load_teacher(teachers: Sequence[str], language: str | None) -> "Model":
+    """Load a teacher of one model or several.
+
+    Raises ValueError, before anything is written, for a multilingual one that was not told which
+    language to write.
+    """
+    from pellucid.api import load
+
+    first, *others = teachers
+    teacher = load(first, others=others, target_language=language)
+    teacher.translator.tokenizer.encode_source([])  # raises the ValueError
+    return teacher
+
+
+def _write_teacher_text(
+    options: Mapping[str, Any],
+    teacher: "Model | None",
+    search: dict[str, Any],
+    data: Path,
+) -> "TeacherText":
+    """Write the translations of the teacher, unless they are there, and the pairs made of them.
+
+    Without a model the teacher is the program of --command.
+    """
+    from pellucid.workflows.distillation import (
+        fingerprint_text,
+        translate_with_command,
+        write_pairs,
+        write_translations,
+    )
+
+    source, command = options["source"], options["command"]
+    identity: dict[str, Any] = {"text": fingerprint_text(source)}
+    if teacher is not None:
+        assert teacher.load_request
+        identity |= {"models": teacher.load_request.models, **search}
+        if options["language"]:
+            identity["language"] = options["language"]
+        translate = _translate_with_model(teacher, search)
+    else:
+        identity["command"] = command
+        translate = translate_with_command(shlex.split(command))
+
+    if options["cluster"] is not None:
+        write_translations_on_cluster(options, data, identity, search)
+    else:
+        for _ in show_progress(write_translations(source, translate, data, identity)):
+            pass
+
+    text = write_pairs(source, data, options["backward"])
+    summary = f"{text.pairs:,} pairs of the teacher"
+    if text.left_out:
+        counts = [f"{count:,} {reason}" for reason, count in sorted(text.left_out.items())]
+        summary += f"; left out: {', '.join(counts)}"
+    typer.echo(summary, err=True)
+    return text
+
+
+def _train_student(options: Mapping[str, Any], text: "TeacherText", directory: Path) -> "RunConfig":
+    """Train the student, unless its run is over, and return the settings of the run."""
+    from pellucid.cli.train import train_unless_finished
+    from pellucid.training.config import read_run
+    from pellucid.workflows.distillation import choose_student_settings
+
+    if (directory / "run.toml").is_file():
+        # As in `pellucid demo`: a run that was begun keeps its settings.
+        settings = read_run(directory / "run.toml")
+        train_unless_finished(settings, directory, ())
+        return settings
+
+    people = None
+    if options["pairs_source"] and options["pairs_target"]:
+        people = options["pairs_source"], options["pairs_target"]
+    overrides = [*(options["change"] or ())]
+    if options["tokenize"]:
+        overrides.append(f"train.dev_tokenize={options['tokenize']}")
+    settings, reasons = choose_student_settings(
+        text,
+        (options["dev_source"], options["dev_target"]),
+        people=people,
+        size=options["size"],
+        steps=options["steps"],
+        minutes=options["minutes"],
+        overrides=overrides,
+    )
+    train_unless_finished(settings, directory, reasons)
+    return settings
 
 
 def _translate_with_model(teacher: "Model", search: dict[str, Any]) -> "Translate":
@@ -255,7 +310,8 @@ def _comparison_lines(
     yield f"{'':24} {'BLEU':>6} {'chrF':>6} {'sentences/s':>12} {'MB':>7}"
     texts, notes, signatures = {}, dict[str, None](), dict[str, None]()
     for name, (model, options, directory) in forms.items():
-        model.translate(sources[:1], **options)  # what is loaded at the first sentence is not part of the speed
+        # What is loaded at the first sentence is not part of the speed.
+        model.translate(sources[:1], **options)
         began = time.perf_counter()
         texts[name] = [result.text for result in model.translate(sources, **options, scores=False)]
         speed = len(sources) / (time.perf_counter() - began)

@@ -82,33 +82,22 @@ def run_improve(
     the list, and corrections.jsonl in the new model what came of each correction. After an
     interruption the same command goes on.
     """
-    from pellucid.data.lines import refuse_read_once
-
-    for path in (corrections, keep, source, target):
-        refuse_read_once(path, "an improvement reads its text several times, and again when it goes on")
-        if path is not None:
-            require_file(path)
+    _check_files([corrections, keep, source, target])
+    directory, changed = Path(out), Path(out) / "changed.tsv"
+    _refuse_other_run(out, directory, changed)
 
     from pellucid.api import load
     from pellucid.data.formats.units import Sides
     from pellucid.store.manifest_checks import read_languages
-    from pellucid.training.defaults import run_settings
     from pellucid.workflows.improvement import (
         Changes,
         dev_pairs_of,
         find_near_pairs,
-        find_old_runs,
         leave_out,
         read_corrections,
         sample_old_text,
         write_mixture,
     )
-
-    directory, changed = Path(out), Path(out) / "changed.tsv"
-    # A run that was interrupted before its model was judged goes on.
-    is_interrupted = (directory / "data").is_dir() and not changed.exists()
-    if directory.exists() and any(directory.iterdir()) and not is_interrupted:
-        raise ValueError(f"{out} is not empty; choose another --out")
 
     # What is to be learned, and what the model knows already.
     old = load(model)
@@ -119,20 +108,14 @@ def run_improve(
     taught = [correction for correction in chosen if not correction.held_out]
     if not taught:
         raise ValueError(f"{corrections}: no correction is left to train on")
-    if old.translator.context:
-        raise ValueError(
-            f"{model} was trained with the sentence before (data.context), which corrections of single sentences would "
-            "make it forget; add the corrections to its training text, as documents of their own, and train it again"
-        )
-    if source is None:
-        runs = find_old_runs(Path(model))
-    else:
-        runs = [run_settings(None, change or (), start=model, source=source, target=target)[0]]
+    _refuse_context(old, model)
+    runs = _runs_of_old_text(model, source, target, change or ())
 
     # How the model translates before.
     dev = dev_pairs_of(runs[0])
     listed = [] if keep is None else [line for line in read_sentences(keep) if line.strip()]
-    sources = list(dict.fromkeys([correction.source for correction in chosen] + dev.sources + listed))
+    corrected = [correction.source for correction in chosen]
+    sources = list(dict.fromkeys(corrected + dev.sources + listed))
     before = _translate(old, sources)
 
     # The text of the run.
@@ -150,21 +133,52 @@ def run_improve(
 
     _train(model, runs[0], data, directory, steps, change or (), notes)
 
+    # The best mixture of old and new weights, kept only if nothing speaks against it.
     unchanged = Changes(chosen, before, before, dev.sources, dev.targets, listed, old.lowercase)
     candidate, changes = _choose_weights(old.directory, directory, unchanged, sources)
-    # What training called best is so by dev alone, and may be the old model.
-    shutil.rmtree(directory / "best", ignore_errors=True)
-    write_text_whole(changed, "".join(changes.changed_rows()))
-    write_lines(changes.report_lines())
-    if objections := changes.find_objections():
-        typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {candidate}", err=True)
-        raise typer.Exit(FAILED)
-
-    places = {}
+    _report(changes, candidate, directory, changed)
+    places: dict[int, list[str]] = {}
     for correction, pairs in zip(taught, near, strict=True):
         places[correction.number] = [place for place, *_ in pairs]
     _save(candidate, directory / "best", changes, places, sorted(without or ()))
     write_lines([str(directory / "best")])
+
+
+def _check_files(paths: Sequence[str | None]) -> None:
+    """Raise ValueError or OSError for files that are missing, or can be read only once."""
+    from pellucid.data.lines import refuse_read_once
+
+    for path in paths:
+        refuse_read_once(path, "an improvement reads its text several times, and again when it goes on")
+        if path is not None:
+            require_file(path)
+
+
+def _refuse_other_run(out: str, directory: Path, changed: Path) -> None:
+    """Raise ValueError for a directory with anything but a run whose model was not judged yet."""
+    is_interrupted = (directory / "data").is_dir() and not changed.exists()
+    if directory.exists() and any(directory.iterdir()) and not is_interrupted:
+        raise ValueError(f"{out} is not empty; choose another --out")
+
+
+def _refuse_context(old: "Model", name: str) -> None:
+    """Raise ValueError for a model that reads the sentence before: corrections have none."""
+    if old.translator.context:
+        raise ValueError(
+            f"{name} was trained with the sentence before (data.context), which corrections of single sentences would "
+            "make it forget; add the corrections to its training text, as documents of their own, and train it again"
+        )
+
+
+def _runs_of_old_text(model: str, source: str | None, target: str | None, change: Sequence[str]) -> "list[RunConfig]":
+    """Return the settings of the runs that made the model, or of one for old text that is named."""
+    from pellucid.training.defaults import run_settings
+    from pellucid.workflows.improvement import find_old_runs
+
+    if source is None:
+        return find_old_runs(Path(model))
+    settings, _ = run_settings(None, change, start=model, source=source, target=target)
+    return [settings]
 
 
 def _train(
@@ -206,6 +220,17 @@ def _train(
             err=True,
         )
         raise
+
+
+def _report(changes: "Changes", candidate: Path, directory: Path, changed: Path) -> None:
+    """Write what changed, also into a file; exit with code 1 where the new model is not kept."""
+    # What training called best is so by dev alone, and may be the old model.
+    shutil.rmtree(directory / "best", ignore_errors=True)
+    write_text_whole(changed, "".join(changes.changed_rows()))
+    write_lines(changes.report_lines())
+    if objections := changes.find_objections():
+        typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {candidate}", err=True)
+        raise typer.Exit(FAILED)
 
 
 def _save(

@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from socket import socket
 
     from pellucid.api import Model
+    from pellucid.localize.terminology import Terms
+    from pellucid.localize.translation_memory import TranslationMemory
     from pellucid.serve.directions import Direction
+    from pellucid.serve.service import Service
+    from pellucid.serve.settings import Languages
+    from pellucid.serve.training_text import TrainingText
 
 SERVE_EXAMPLES = """\
   pellucid serve runs/demo/best --open
@@ -122,13 +127,10 @@ def run_serve(
 
     share_free_memory()  # before torch is imported, which makes threads
     from pellucid.config import apply_overrides, build_settings
-    from pellucid.localize.terminology import Terms
-    from pellucid.localize.translation_memory import TranslationMemory
     from pellucid.serve.connections import bind_socket, serve_until_stopped
     from pellucid.serve.corrections import Corrections
     from pellucid.serve.gate import ApiKeys, log_request
     from pellucid.serve.settings import Languages, Limits
-    from pellucid.serve.training_text import TrainingText
 
     tell = _begin_log(log_format)
     limits = build_settings(Limits, apply_overrides({}, change or (), "characters=2000"), "--set")
@@ -157,19 +159,9 @@ def run_serve(
             others += _make_directions(directory, named, load_other)
 
         languages = Languages.from_manifest(loaded.manifest, source, target)
-        if loaded.is_multilingual and (memory or terms) and not languages.are_named:
-            advice = f"only for one direction of {model}; choose it: en:es={model}"
-            raise ValueError(f"--memory and --terms: {advice}")
-        codes = languages.codes or ()
-        terminology = None if terms is None else Terms.read(terms, *codes)
-        remembered = None if memory is None else TranslationMemory.read(memory, *codes)
-
-        # The text may be private: other machines are shown nothing of it.
-        is_local = _is_loopback(host)
-        training_text = None
-        if is_local:
-            training_text = TrainingText.find_beside(loaded.directory, loaded.manifest)
-
+        if terms or memory:
+            _require_one_direction(loaded, languages, model)
+        terminology, remembered = _read_terms_and_memory(terms, memory, languages)
         app = create_app(
             loaded,
             limits,
@@ -183,13 +175,14 @@ def run_serve(
             translation_memory=remembered,
             corrections=kept_corrections,
             request_log=log_request if log_format == "json" else None,
-            training_text=training_text,
+            training_text=_find_training_text(loaded, host),
         )
+
         address = _address_of(host, listening)
         are = f"and {len(other_models)} more models are" if other_models else "is"
         served = f"{model} {are} served at {address}"
         are_named = languages.are_named or loaded.is_multilingual
-        for note in _serving_notes(served, is_local, bool(keys), are_named, exported):
+        for note in _serving_notes(served, _is_loopback(host), bool(keys), are_named, exported):
             tell(note)
         if browse:
             import webbrowser
@@ -197,16 +190,13 @@ def run_serve(
             webbrowser.open(address)
         serve_until_stopped(app, listening, limits)
 
-    if app.state.service.is_abandoned:
-        tell("work that did not end in time was left")
-    tell("stopped")
-    if app.state.service.stops_at is not None:
-        _end_process()
+    _end_service(app.state.service, tell)
 
 
 def _require_packages() -> None:
     """Raise ValueError, saying how to install them, where packages of the server are missing."""
-    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    needed = ("fastapi", "uvicorn", "prometheus_client")
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         are = "is" if len(missing) == 1 else "are"
         raise ValueError(f"{' and '.join(missing)} {are} not installed; run: pip install 'pellucid[serve]'")
@@ -276,6 +266,38 @@ def _make_directions(
     return direction.split(bundle.manifest)
 
 
+def _require_one_direction(loaded: "Model", languages: "Languages", model: str) -> None:
+    """Raise ValueError for a multilingual model whose two languages were not named."""
+    if loaded.is_multilingual and not languages.are_named:
+        advice = f"only for one direction of {model}; choose it: en:es={model}"
+        raise ValueError(f"--memory and --terms: {advice}")
+
+
+def _read_terms_and_memory(
+    terms: str | None, memory: str | None, languages: "Languages"
+) -> "tuple[Terms | None, TranslationMemory | None]":
+    """Read the files of --terms and --memory in these languages; None for one that is not named."""
+    from pellucid.localize.terminology import Terms
+    from pellucid.localize.translation_memory import TranslationMemory
+
+    codes = languages.codes or ()
+    terminology = None if terms is None else Terms.read(terms, *codes)
+    remembered = None if memory is None else TranslationMemory.read(memory, *codes)
+    return terminology, remembered
+
+
+def _find_training_text(loaded: "Model", host: str) -> "TrainingText | None":
+    """Return the training text beside a model.
+
+    It may be private, so a server for other machines shows nothing of it and gets None.
+    """
+    from pellucid.serve.training_text import TrainingText
+
+    if not _is_loopback(host):
+        return None
+    return TrainingText.find_beside(loaded.directory, loaded.manifest)
+
+
 def _is_loopback(host: str) -> bool:
     """Return whether an address can be reached from this machine only.
 
@@ -322,6 +344,15 @@ def _serving_notes(
         )
 
     return notes
+
+
+def _end_service(service: "Service", tell: "Callable[[str], object]") -> None:
+    """Say that the server has stopped, and end the process if it was asked to stop."""
+    if service.is_abandoned:
+        tell("work that did not end in time was left")
+    tell("stopped")
+    if service.stops_at is not None:
+        _end_process()
 
 
 def _end_process() -> NoReturn:

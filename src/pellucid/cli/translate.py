@@ -1,7 +1,7 @@
 """`pellucid translate`: translates a file line by line in the same order, or a document with its formatting."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pellucid.cli.document_translation import translate_document
@@ -40,6 +40,7 @@ from pellucid.cli.translation_grades import sum_up_grades
 from pellucid.cli.translation_lines import leave_to_people, translation_lines
 from pellucid.cli.translation_notes import sum_up_notes
 from pellucid.cli.translation_setup import (
+    TranslationSetup,
     choose_search,
     holds_document,
     load_for_translation,
@@ -228,8 +229,6 @@ def run_translate(
         translate_on_cluster(options)
         return
 
-    from pellucid.decode.request import BLOCK
-
     # Mistakes in the options and files are reported before the model is loaded.
     search = choose_search(options)
     require_file(file)
@@ -244,17 +243,35 @@ def run_translate(
     setup = set_up_translation(loaded, options, is_document)
     if is_document:
         translate_document(setup.model, file, out, setup.languages, setup.search, mark, comments, json)
-        return
+    else:
+        _translate_lines(setup, options, prefixes, one_by_one)
 
-    with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:
-        block = 1 if one_by_one else BLOCK
-        stream = setup.model.translate_stream(read_sentences(file), block, prefixes=prefixes, **setup.search)
-        stream = _write_alignments(show_progress(stream, to_file=out is not None), align)
-        if not json:  # there each line has its notes and its grade
+
+def _translate_lines(
+    setup: TranslationSetup,
+    options: Mapping[str, Any],
+    prefixes: Sequence[str] | None,
+    one_by_one: bool,
+) -> None:
+    """Write the translation of each line of a file, and what else the options ask for."""
+    from pellucid.decode.request import BLOCK
+
+    file, out, only_above = options["file"], options["out"], options["only_above"]
+    block = 1 if one_by_one else BLOCK
+    with (
+        name_file_in_errors(file),
+        open_output(options["alignments"]) as write_alignment,
+        open_output(out) as write,
+    ):
+        sentences = read_sentences(file)
+        stream = setup.model.translate_stream(sentences, block, prefixes=prefixes, **setup.search)
+        stream = show_progress(stream, to_file=out is not None)
+        stream = _write_alignments(stream, write_alignment)
+        if not options["json"]:  # there each line has its notes and its grade
             stream = sum_up_grades(sum_up_notes(stream, file), file)
         if only_above is not None:
             stream = leave_to_people(stream, only_above)
-        write_lines(translation_lines(stream, n_best, json), write)
+        write_lines(translation_lines(stream, options["n_best"], options["json"]), write)
 
 
 def _write_alignments(

@@ -27,7 +27,8 @@ class DocumentReader:
         return context
 
 
-# A sentence has no line feed, so that one can stand between it and its context wherever pairs are text.
+# A sentence has no line feed, so that one can stand between it
+# and its context wherever pairs are text.
 def join_context(context: str, sentence: str) -> str:
     """Return the text of a source with its context."""
     return f"{context}\n{sentence}" if context else sentence
@@ -42,24 +43,25 @@ def split_context(source: str) -> tuple[str, str]:
 def encode_with_context(tokenizer: Tokenizer, sources: Sequence[str]) -> list[list[int]]:
     """Return the token ids of each source: its context and BOS, if it has a context, then its sentence and EOS.
 
-    BOS stands in no source otherwise, so it marks the sentence to translate without a piece of its own.
+    BOS stands in no source otherwise, so it marks the sentence
+    to translate without a piece of its own.
     """
     # Most corpora have none, and may be large: they are not taken apart.
     if not any("\n" in source for source in sources):
         return tokenizer.encode_source(sources)
     contexts, sentences = zip(*map(split_context, sources), strict=True)
-    ids = tokenizer.encode_source(sentences)
-    return [[*before, *sentence] for before, sentence in zip(encode_contexts(tokenizer, contexts), ids, strict=True)]
+    before, ids = encode_contexts(tokenizer, contexts), tokenizer.encode_source(sentences)
+    return [[*context, *sentence] for context, sentence in zip(before, ids, strict=True)]
 
 
 def encode_contexts(tokenizer: Tokenizer, contexts: Sequence[str]) -> list[list[int]]:
     """Return what each source begins with: the token ids of its context and BOS, or nothing where that is empty."""
     if not any(contexts):
         return [[] for _ in contexts]
-    return [
-        [*ids[:-1], BOS] if context else []
-        for context, ids in zip(contexts, tokenizer.encode_source(contexts), strict=True)
-    ]
+    encoded: list[list[int]] = []
+    for context, ids in zip(contexts, tokenizer.encode_source(contexts), strict=True):
+        encoded.append([*ids[:-1], BOS] if context else [])
+    return encoded
 
 
 def count_context(source: Sequence[int]) -> int:

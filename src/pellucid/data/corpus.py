@@ -1,7 +1,8 @@
 """Reads sentence pairs from two plain files or from one in any format of pairs, with every line accounted for.
 
-A file that breaks the rules raises ValueError with file and line; a pair with an empty or an over-long side is skipped,
-counted and named. No line is ever paired with another line's translation.
+A file that breaks the rules raises ValueError with file and line; a pair
+with an empty or an over-long side is skipped, counted and named. No line is
+ever paired with another line's translation.
 """
 
 import hashlib
@@ -37,7 +38,8 @@ _DIGIT = re.compile(r"\d")
 
 # The marks that end a sentence or a line; marks of equal meaning are together.
 _END_MARKS = (".。।", "?？؟", "!！", ":：", "…")
-# Characters that Python's `splitlines` and some editors take for line ends; here they are text like any other.
+# Characters that Python's `splitlines` and some editors take for line
+# ends; here they are text like any other.
 _FALSE_LINE_ENDS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -58,7 +60,9 @@ _FOREIGN_TABLES = {
 }
 
 # The beginning of the first line of a file in such a format; the file's name may say otherwise.
-_MARKUP = re.compile(r"\s*(?:<\?xml\b|<!doctype\b|<(?:tmx|xliff|html)\b|WEBVTT\b|%PDF-)", re.IGNORECASE)
+_MARKUP = re.compile(
+    r"\s*(?:<\?xml\b|<!doctype\b|<(?:tmx|xliff|html)\b|WEBVTT\b|%PDF-)", re.IGNORECASE
+)
 
 
 @dataclass
@@ -67,7 +71,8 @@ class SkippedPairs:
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
-    # The number of pairs that were kept, but with spaces in place of the line feeds inside of a sentence.
+    # The number of pairs that were kept, but with spaces in place
+    # of the line feeds inside of a sentence.
     joined: int = 0
     # A function that is told of each skipped pair: its reason and its place.
     tell: Callable[[str, str], object] | None = field(default=None, repr=False, compare=False)
@@ -98,9 +103,13 @@ class SkippedPairs:
 
     def describe(self, what: str) -> str:
         """Describe the pairs: 2 pairs skipped: 2 with empty source (train.en:7 empty source, ...)."""
-        reasons = ", ".join(f"{count:,} with {reason}" for reason, count in self.counts.most_common())
-        first = ", ".join(self.examples) + (", ..." if self.counts.total() > len(self.examples) else "")
-        return f"{self.counts.total():,} pairs {what}: {reasons} ({first})" if self else f"no pairs {what}"
+        if not self:
+            return f"no pairs {what}"
+        total, first = self.counts.total(), ", ".join(self.examples)
+        if total > len(self.examples):
+            first += ", ..."
+        reasons = [f"{count:,} with {reason}" for reason, count in self.counts.most_common()]
+        return f"{total:,} pairs {what}: {', '.join(reasons)} ({first})"
 
 
 @dataclass(frozen=True)
@@ -114,10 +123,14 @@ class SentencePairs:
     skipped: SkippedPairs
 
     @classmethod
-    def from_lists(cls, sources: list[str], targets: list[str], name: str = "pair") -> "SentencePairs":
+    def from_lists(
+        cls, sources: list[str], targets: list[str], name: str = "pair"
+    ) -> "SentencePairs":
         """Make pairs from lists, whose positions are named instead of lines of a file."""
         if len(sources) != len(targets):
-            raise ValueError(f"{len(sources):,} source and {len(targets):,} target sentences do not make pairs")
+            raise ValueError(
+                f"{len(sources):,} source and {len(targets):,} target sentences do not make pairs"
+            )
         return cls(sources, targets, range(1, len(sources) + 1), (name, name), SkippedPairs())
 
     @classmethod
@@ -150,10 +163,11 @@ def read_pairs(
 ) -> SentencePairs:
     """Read pairs from two plain files, or from one file in any format of pairs, which its name tells.
 
-    "-", standard input, is TSV. `sides` names the languages or columns of a file that has several. A pair is skipped
-    when its unit holds no translation, when a side is empty (white space only) or has more than `max_characters`.
-    Raises ValueError for unequal line counts, for all that `read_lines` refuses, for a file that is not of its format,
-    and when no pair is left. With `context`, each source has so many sentences before its own (`join_context`).
+    "-", standard input, is TSV. `sides` names the languages or columns of a file that has several.
+    A pair is skipped when its unit holds no translation, when a side is empty (white space only) or
+    has more than `max_characters`. Raises ValueError for unequal line counts, for all that
+    `read_lines` refuses, for a file that is not of its format, and when no pair is left. With
+    `context`, each source has so many sentences before its own (`join_context`).
     """
     skipped = SkippedPairs()
     rows = read_valid_pairs(source, target, max_characters, skipped, sides, context)
@@ -186,8 +200,8 @@ def read_valid_units(
 ) -> Iterator[Unit]:
     """Yield the units whose pairs `read_valid_pairs` yields, each source with so many sentences before it as context.
 
-    A file is a document, or several with an empty source between them; a line that is empty on both sides is then no
-    pair that is skipped. A sentence whose pair is skipped is context all the same.
+    A file is a document, or several with an empty source between them; a line that is empty on both
+    sides is then no pair that is skipped. A sentence whose pair is skipped is context all the same.
     """
     files, count, document = side_files(source, target), 0, DocumentReader(context)
     for unit in _read_units(source, target, sides):
@@ -197,16 +211,19 @@ def read_valid_units(
                 skipped.joined += 1
                 unit = unit._replace(source=left, target=right)
             reason = _find_fault(unit, max_characters)
+
         before = document.take(unit.source)
         if reason is None:
             count += 1
             yield unit._replace(source=join_context(before, unit.source)) if before else unit
         elif not context or unit.source.strip() or unit.target.strip() or unit.problem:
             skipped.add(reason, describe_place(files["target" in reason], unit.number, unit.line))
+
     if not count:
         names = " and ".join(dict.fromkeys(files))
         parts = "line" if all(map(_counts_lines, files)) else "unit"
-        raise ValueError(f"no sentence pair in {names}: {skipped if skipped else f'there is no {parts} in it'}")
+        reason = skipped if skipped else f"there is no {parts} in it"
+        raise ValueError(f"no sentence pair in {names}: {reason}")
 
 
 def _find_fault(unit: Unit, max_characters: int) -> str | None:
@@ -225,7 +242,8 @@ def _one_line(text: str) -> str:
     >>> _one_line("one \\n  two\\n")
     'one two'
     """
-    # A sentence is one line of text everywhere else; a carriage return at its end would be part of a line end.
+    # A sentence is one line of text everywhere else; a carriage return
+    # at its end would be part of a line end.
     if "\n" in text or text.endswith("\r"):
         return " ".join(line.strip() for line in text.split("\n") if line.strip())
     return text
@@ -259,9 +277,13 @@ def read_rows(
         yield (number, "", "") if problem else (number, _one_line(left), _one_line(right))
 
 
-def _read_units(source: str | Path, target: str | Path | None, sides: Sides | None) -> Iterator[Unit]:
+def _read_units(
+    source: str | Path, target: str | Path | None, sides: Sides | None
+) -> Iterator[Unit]:
     """Return the units of one file of pairs, or of two files of sentences."""
-    return _read_one_file(source, sides or Sides()) if target is None else _read_two_files(source, target)
+    if target is None:
+        return _read_one_file(source, sides or Sides())
+    return _read_two_files(source, target)
 
 
 def side_files(source: str | Path, target: str | Path | None) -> tuple[str, str]:
@@ -276,17 +298,22 @@ def sentence_lines(path: str | Path) -> Iterator[str]:
     """
     _refuse_foreign_format(path)
     pair_format = find_pair_format(path)
+
     # A line of .tsv or .jsonl may be a sentence all the same.
     if pair_format and not {"tsv", "jsonl"} & {*pair_format.endings}:
         raise ValueError(
             f"{path} is {pair_format.name}: its lines are not sentences; make two files of sentences of it: "
             f"pellucid convert {path} source.txt target.txt"
         )
+
     lines = read_lines(path)
     for first in islice(lines, 1):
         if _MARKUP.match(first):
-            raise ValueError(f"{path}:1: {first.strip()[:20]!r} begins a file of markup: {_EXPORT_ADVICE}")
+            raise ValueError(
+                f"{path}:1: {first.strip()[:20]!r} begins a file of markup: {_EXPORT_ADVICE}"
+            )
         yield first
+
     yield from lines
 
 
@@ -304,7 +331,9 @@ def refuse_foreign_table(path: str | Path) -> None:
     ending = Path(strip_compression(path).lower()).suffix.removeprefix(".")
     for endings, name in _FOREIGN_TABLES.items():
         if ending in endings.split():
-            raise ValueError(f"{path} is {name}, which is not read; save it as CSV (UTF-8), or as .xlsx")
+            raise ValueError(
+                f"{path} is {name}, which is not read; save it as CSV (UTF-8), or as .xlsx"
+            )
 
 
 def holds_pairs(path: str | Path) -> bool:
@@ -328,11 +357,13 @@ def _read_one_file(path: str | Path, sides: Sides) -> Iterator[Unit]:
     pair_format = find_pair_format("-.tsv" if str(path) == "-" else path)
     if pair_format is None:
         _refuse_foreign_format(path)
-        endings = ", ".join(f".{ending}" for pair_format in PAIR_FORMATS for ending in pair_format.endings)
+        known = chain.from_iterable(pair_format.endings for pair_format in PAIR_FORMATS)
+        endings = ", ".join(f".{ending}" for ending in known)
         raise ValueError(
             f"{path}: a single file of pairs must be one of {endings} (or .gz, .xz or .bz2 of it), or '-' for TSV on "
             "standard input; two files are a source and a target"
         )
+
     if pair_format.is_archive:
         refuse_read_once(path, f"{pair_format.name} is not read from its beginning to its end")
     return pair_format.read(str(path), sides)
@@ -340,14 +371,23 @@ def _read_one_file(path: str | Path, sides: Sides) -> Iterator[Unit]:
 
 def _read_two_files(source: str | Path, target: str | Path) -> Iterator[Unit]:
     if str(source) == str(target) == "-":
-        raise ValueError("source and target cannot both be standard input; give two files, or '-' alone for TSV")
+        raise ValueError(
+            "source and target cannot both be standard input; give two files, or '-' alone for TSV"
+        )
+
     for path, other in ((source, target), (target, source)):
         _refuse_foreign_format(path)
         if holds_pairs(path):
-            raise ValueError(f"{path} is a file of pairs by its name; give it alone, without {other}")
+            raise ValueError(
+                f"{path} is a file of pairs by its name; give it alone, without {other}"
+            )
+
     with suppress(OSError):  # read_lines says what is wrong
         if os.path.samefile(source, target):
-            raise ValueError(f"source and target are one file, {source}; name the file of translations as the target")
+            raise ValueError(
+                f"source and target are one file, {source}; name the file of translations as the target"
+            )
+
     # zip_longest: with zip, a file with too few lines would pass without a word.
     sides = sentence_lines(source), sentence_lines(target)
     for line, (left, right) in enumerate(zip_longest(*sides), start=1):
@@ -360,6 +400,7 @@ def _read_two_files(source: str | Path, target: str | Path) -> Iterator[Unit]:
                 f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: line n of one must translate line n "
                 f"of the other, so nothing was read. {_locate_shift(*files, line - 1, longer - line + 1)}"
             )
+
         yield Unit(line, left, right)
 
 
@@ -368,15 +409,21 @@ def _locate_shift(shorter: str | Path, longer: str | Path, ends_after: int, gap:
 
     The shorter file ends after line `ends_after`, the longer has `gap` lines more.
     """
-    # First guess: another program split lines at characters that it takes for line ends, and they explain the gap.
+    # First guess: another program split lines at characters that it takes
+    # for line ends, and they explain the gap.
     if Path(shorter).is_file() and Path(longer).is_file():
-        ends = [(line, match) for line, text in _numbered_lines(shorter) if (match := _FALSE_LINE_ENDS.search(text))]
-        if sum(1 for _, text in _numbered_lines(longer) if _FALSE_LINE_ENDS.search(text)) + gap == len(ends):
-            line, match = ends[0]
-            return f"Look at {shorter}:{line}: it has U+{ord(match[0]):04X}, which some programs take for a line end."
+        ends, kept_ends = _find_false_ends(shorter), _find_false_ends(longer)
+        if len(ends) == len(kept_ends) + gap:
+            line, character = ends[0]
+            return (
+                f"Look at {shorter}:{line}: it has U+{ord(character):04X}, which some programs take "
+                "for a line end."
+            )
+
         traits = [_line_traits(file) for file in (shorter, longer)]
         split, cost, likely = _first_gap(*traits)
-        # Second guess: another program dropped empty lines. It must explain the lines at least as well as a gap.
+        # Second guess: another program dropped empty lines. It must
+        # explain the lines at least as well as a gap.
         filled = [side[side[:, 0] > 0] for side in traits]
         if len(filled[0]) == len(filled[1]) and (not likely or _mismatch(*filled).sum() <= cost):
             empty = int((traits[1][:, 0] == 0).argmax()) + 1
@@ -391,6 +438,7 @@ def _locate_shift(shorter: str | Path, longer: str | Path, ends_after: int, gap:
                 f"{signs} up to about line {split:,}, and from there on without {lines}: look at "
                 f"{longer}:{split + 1} (and before it, if they are missing in several places)."
             )
+
     return (
         f"Only the counts are known: {shorter} ends after line {ends_after:,}, and no line stands out as the first "
         "that does not fit. Look at the last lines of both files; if they do not match, look in the middle, and so on, "
@@ -398,14 +446,23 @@ def _locate_shift(shorter: str | Path, longer: str | Path, ends_after: int, gap:
     )
 
 
+def _find_false_ends(path: str | Path) -> list[tuple[int, str]]:
+    """Return the lines with a character that some programs take for the end of a line, and this character."""
+    found: list[tuple[int, str]] = []
+    for line, text in _numbered_lines(path):
+        if match := _FALSE_LINE_ENDS.search(text):
+            found.append((line, match[0]))
+    return found
+
+
 def _line_traits(path: str | Path) -> NDArray[np.int64]:
     """Return what a line and its translation have in common, as a row for each: length, digits and last mark."""
-    rows = (
-        # Digits in order of size: 1,000.5 is 1.000,5 elsewhere, and a date may be turned round.
-        (len(text.strip()), zlib.crc32("".join(sorted(_DIGIT.findall(text))).encode()), _end_mark(text))
-        for _, text in _numbered_lines(path)
-    )
-    return np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 3)
+    traits = array("q")
+    for _, text in _numbered_lines(path):
+        # In order of size: 1,000.5 is 1.000,5 elsewhere, and a date may be turned round.
+        digits = "".join(sorted(_DIGIT.findall(text)))
+        traits.extend((len(text.strip()), zlib.crc32(digits.encode()), _end_mark(text)))
+    return np.array(traits, np.int64).reshape(-1, 3)
 
 
 def _end_mark(text: str) -> int:
@@ -415,21 +472,28 @@ def _end_mark(text: str) -> int:
     (2, 2, 0)
     """
     end = text.rstrip(" \t\u00a0\"'»”’」)]")[-1:]
-    return next((number for number, marks in enumerate(_END_MARKS, start=1) if end and end in marks), 0)
+    for number, marks in enumerate(_END_MARKS, start=1):
+        if end and end in marks:
+            return number
+    return 0
 
 
 def _first_gap(shorter: NDArray[np.int64], longer: NDArray[np.int64]) -> tuple[int, float, bool]:
     """Return the line after which the shorter file most likely skips lines of the longer, by the traits of lines.
 
-    Also return how unlike the lines still are with that gap, and whether it is much likelier than one at either end.
+    Also return how unlike the lines still are with that gap, and whether
+    it is much likelier than one at either end.
     """
-    # costs[n]: n lines are compared in place, and the rest of the shorter file with the end of the longer.
+    # costs[n]: n lines are compared in place, and the rest of the
+    # shorter file with the end of the longer.
     lines, gap = len(shorter), len(longer) - len(shorter)
     stay, moved = _mismatch(shorter, longer[:lines]), _mismatch(shorter, longer[gap:])
     costs = np.append(0, stay.cumsum()) + np.append(moved[::-1].cumsum()[::-1], 0)
     split = lines - int(costs[::-1].argmin())  # the last of equals
-    # Twice what chance gives a walk of such steps. At 40 lines of the phrasebook, of Tatoeba and of Python's manual,
-    # 98 to 100 of 100 gaps are found (20 lines: 68 to 94), and of texts that are no translations 1 to 4 pass.
+
+    # Twice what chance gives a walk of such steps. At 40 lines of the phrasebook, of Tatoeba
+    # and of Python's manual, 98 to 100 of 100 gaps are found (20 lines: 68 to 94), and of
+    # texts that are no translations 1 to 4 pass.
     likely = max(costs[0], costs[-1]) - costs[split] > 2 * np.sqrt(((stay - moved) ** 2).sum())
     return split, float(costs[split]), bool(likely)
 
@@ -441,13 +505,16 @@ def _mismatch(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[n
     return lengths + 1.0 * (source[:, 1] != target[:, 1]) + 0.5 * (source[:, 2] != target[:, 2])
 
 
-def _unlikeness(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]) -> NDArray[np.float64]:
+def _unlikeness(
+    source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]
+) -> NDArray[np.float64]:
     """Return how unlike translations the lengths of lines are: the distance of their log ratio from the median.
 
     >>> _unlikeness(np.array([10, 10, 10]), np.array([10, 10, 21])).round(2).tolist()
     [0.0, 0.0, 0.69]
     """
-    # The median is the usual ratio of the two languages; one more than the length, because lines may be empty.
+    # The median is the usual ratio of the two languages; one more than
+    # the length, because lines may be empty.
     ratios = np.log((source_lengths + 1) / (target_lengths + 1))
     return np.abs(ratios - np.median(ratios)) if len(ratios) else ratios
 

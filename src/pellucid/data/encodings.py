@@ -3,9 +3,10 @@
 import codecs
 import re
 
-# Each encoding of the WHATWG Encoding Standard: its codec in Python, and after it every label of the standard.
-# Other codecs of Python are left out on purpose: some are no encodings (rot13, zlib), and some take a time that grows
-# with the square of the text (punycode, idna), with which a small file of a stranger would occupy a server for hours.
+# Each encoding of the WHATWG Encoding Standard: its codec in Python, and after it every label of
+# the standard. Other codecs of Python are left out on purpose: some are no encodings (rot13, zlib),
+# and some take a time that grows with the square of the text (punycode, idna), with which a small
+# file of a stranger would occupy a server for hours.
 _ENCODINGS = """
 utf-8: unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8
 cp866: 866 cp866 csibm866 ibm866
@@ -57,13 +58,15 @@ for _line in _ENCODINGS.replace("\n    ", " ").strip().splitlines():
     _codec, _labels = _line.split(": ", 1)
     CODECS |= dict.fromkeys(_labels.split(), _codec)
 
-# Browsers read these names as larger encodings of Windows. Files of translators mean exactly the encoding they name.
+# Browsers read these names as larger encodings of Windows. Files of
+# translators mean exactly the encoding they name.
 _EXACT_CODECS = {"cp1252": "iso8859-1", "cp1254": "iso8859-9", "cp874": "iso8859-11"}
 _ASCII_LABELS = ("ascii", "us-ascii", "ansi_x3.4-1968")
 _WINDOWS_LABELS = ("cp", "x-cp", "windows-", "dos-")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_WITH_FREE_BYTES = ("cp125", "cp874")  # code pages of Windows with bytes of 80 to 9F that stand for nothing
+# Code pages of Windows with bytes of 80 to 9F that stand for nothing.
+_WITH_FREE_BYTES = ("cp125", "cp874")
 _KEEP_FREE_BYTES = "pellucid.free-bytes"  # the name of an error handler
 
 
@@ -79,19 +82,22 @@ def find_codec(label: str, *, exact: bool = False) -> str | None:
     codec = CODECS.get(label)
     if exact and label in _ASCII_LABELS:
         return "ascii"
-    if exact and codec in _EXACT_CODECS and (not label.startswith(_WINDOWS_LABELS) or label == "cp819"):
+    is_of_windows = label.startswith(_WINDOWS_LABELS) and label != "cp819"
+    if exact and codec in _EXACT_CODECS and not is_of_windows:
         return _EXACT_CODECS[codec]
     return codec
 
 
 def decode_bytes(content: bytes, codec: str) -> str:
     """Return the text of bytes in a codec of `find_codec`; UnicodeDecodeError for bytes that are not in it."""
-    return content.decode(codec, _KEEP_FREE_BYTES if codec.startswith(_WITH_FREE_BYTES) else "strict")
+    errors = _KEEP_FREE_BYTES if codec.startswith(_WITH_FREE_BYTES) else "strict"
+    return content.decode(codec, errors)
 
 
 def encode_text(text: str, codec: str) -> bytes:
     """Return the bytes of an XML or HTML text; characters that the encoding has not are written as references."""
-    return text.encode(codec, _KEEP_FREE_BYTES if codec.startswith(_WITH_FREE_BYTES) else "xmlcharrefreplace")
+    errors = _KEEP_FREE_BYTES if codec.startswith(_WITH_FREE_BYTES) else "xmlcharrefreplace"
+    return text.encode(codec, errors)
 
 
 def join_surrogates(text: str) -> str:
@@ -120,7 +126,9 @@ def _keep_free_bytes(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def _encode_or_refer(character: str) -> bytes:
-    return character.encode("latin-1") if "\x80" <= character < "\xa0" else b"&#%d;" % ord(character)
+    return (
+        character.encode("latin-1") if "\x80" <= character < "\xa0" else b"&#%d;" % ord(character)
+    )
 
 
 codecs.register_error(_KEEP_FREE_BYTES, _keep_free_bytes)

@@ -2,7 +2,8 @@
 
 import re
 
-# Each language: its code of two letters (ISO 639-1), its codes of three (ISO 639-2), and its name in English.
+# Each language: its code of two letters (ISO 639-1), its codes of
+# three (ISO 639-2), and its name in English.
 _LANGUAGES = """
 aa aar Afar; ab abk Abkhazian; af afr Afrikaans; ak aka Akan; am amh Amharic; an arg Aragonese; ar ara Arabic;
 as asm Assamese; av ava Avaric; ay aym Aymara; az aze Azerbaijani; ba bak Bashkir; be bel Belarusian; bg bul Bulgarian;
@@ -37,7 +38,8 @@ for _entry in _LANGUAGES.replace("\n", " ").split(";"):
     _SHORT_CODES |= dict.fromkeys(_long, _short)
 
 _CODE = re.compile(r"(?:[A-Za-z]{2,3}|[xX](?=[-_]))(?:[-_][A-Za-z0-9]{1,8}){0,5}")
-# Codes of one language, or of two that are translated as one: old codes, codes of groups, and Norwegian's two forms.
+# Codes of one language, or of two that are translated as one: old codes,
+# codes of groups, and Norwegian's two forms.
 _SAME_LANGUAGE = {
     "nb": "no", "nn": "no", "iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "fil": "tl", "cmn": "zh",
     "arb": "ar", "pes": "fa", "zsm": "ms", "ekk": "et", "lvs": "lv", "khk": "mn", "swh": "sw", "npi": "ne", "ory": "or",
@@ -68,8 +70,10 @@ def spell_code(code: str, separator: str = "-") -> str:
     ('es', 'pt_BR', 'zh-Hans')
     """
     short, region = split_code(code)
-    parts = [part.upper() if len(part) == 2 else part.capitalize() for part in region.split("-") if part]
-    return separator.join([short, *parts])
+    parts = [short]
+    for part in filter(None, region.split("-")):
+        parts.append(part.upper() if len(part) == 2 else part.capitalize())
+    return separator.join(parts)
 
 
 def list_spellings(code: str) -> list[str]:
@@ -89,7 +93,8 @@ def is_known_language(code: str) -> bool:
     >>> is_known_language("es-MX"), is_known_language("zh_Hans"), is_known_language("eng"), is_known_language("txt")
     (True, True, True, False)
     """
-    return split_code(code)[0] in _NAMES and re.fullmatch(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*", code) is not None
+    is_well_formed = re.fullmatch(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*", code) is not None
+    return is_well_formed and split_code(code)[0] in _NAMES
 
 
 def describe_language(code: str) -> str:
@@ -154,12 +159,14 @@ def _split_variety(code: str) -> dict[str, str]:
     _, rest = split_code(code)
     parts: dict[str, str] = {}
     for part in rest.split("-") if rest else ():
-        if "region" not in parts and "rest" not in parts and len(part) == 4 and part.isalpha():
+        is_early = "region" not in parts and "rest" not in parts
+        if is_early and len(part) == 4 and part.isalpha():
             parts["script"] = part
-        elif "region" not in parts and "rest" not in parts and re.fullmatch("[a-z]{2}|[0-9]{3}", part):
+        elif is_early and re.fullmatch("[a-z]{2}|[0-9]{3}", part):
             parts["region"] = part
         else:
             parts["rest"] = "-".join(filter(None, (parts.get("rest"), part)))
+
     script = _SCRIPTS.get((get_language(code), parts.get("region", "")))
     return parts if script is None else {"script": script, **parts}
 
@@ -190,5 +197,7 @@ def name_language(code: str) -> str:
     short, rest = split_code(code)
     if short not in _NAMES:
         return code
-    parts = [_SCRIPT_NAMES.get(part) or _write_part(part) for part in rest.split("-")] if rest else []
-    return f"{_NAMES[short]} ({', '.join(parts)})" if parts else _NAMES[short]
+    if not rest:
+        return _NAMES[short]
+    parts = [_SCRIPT_NAMES.get(part) or _write_part(part) for part in rest.split("-")]
+    return f"{_NAMES[short]} ({', '.join(parts)})"

@@ -12,16 +12,20 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, cast
 
-LONGEST_LINE = 64 * 2**20  # the most bytes of a line, so that a file without line ends cannot fill the memory
-# The number of bytes read at a time, followed by the rest of the line that they end in, which is the fastest size.
+# The most bytes of a line, so that a file without line ends cannot fill the memory.
+LONGEST_LINE = 64 * 2**20
+# The number of bytes read at a time, followed by the rest of the line
+# that they end in, which is the fastest size.
 _BLOCK = 2**16
 
 
-COMPRESSED = (".gz", ".xz", ".bz2")  # endings of names of compressed files, behind the ending of the format
+# Endings of names of compressed files, behind the ending of the format.
+COMPRESSED = (".gz", ".xz", ".bz2")
 # Bytes that unpacking xz may take; its strongest setting takes 65 MB, and a file may ask for 4 GB.
 _MOST_DICTIONARY = 256 * 2**20
 
@@ -70,7 +74,8 @@ def decompress(stream: BufferedReader) -> BufferedReader | gzip.GzipFile:
     if start.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=stream)
     if start.startswith(b"\xfd7zXZ\0"):
-        return BufferedReader(_Unpacked(stream, lambda: lzma.LZMADecompressor(memlimit=_MOST_DICTIONARY)))
+        make_decompressor = partial(lzma.LZMADecompressor, memlimit=_MOST_DICTIONARY)
+        return BufferedReader(_Unpacked(stream, make_decompressor))
     if re.match(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", start):
         return BufferedReader(_Unpacked(stream, bz2.BZ2Decompressor))
     return stream
@@ -97,10 +102,12 @@ class _Unpacked(RawIOBase):
                 self.unpacker = self.begin()
             elif self.unpacker.needs_input and not (rest := self.packed.read(_BLOCK)):
                 raise EOFError("it ends too early")
+
             try:
                 content = self.unpacker.decompress(rest, len(buffer))
             except OSError as error:  # raised by bzip2 for damaged data, and no error of the disk
                 raise lzma.LZMAError(str(error)) from None
+
         buffer[: len(content)] = content
         return len(content)
 
@@ -117,8 +124,9 @@ def describe_damage(error: Exception, archive: str = "compressed file") -> str:
 def read_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of one UTF-8 file, plain or compressed (`open_decompressed`); "-" is standard input.
 
-    A byte order mark at the start is dropped. Raises ValueError naming file and line for bytes that are not UTF-8,
-    for NUL, for a line of more than 64 MiB and for a damaged compressed file; OSError for a file that cannot be opened.
+    A byte order mark at the start is dropped. Raises ValueError naming file and line for bytes
+    that are not UTF-8, for NUL, for a line of more than 64 MiB and for a damaged compressed
+    file; OSError for a file that cannot be opened.
     """
     with open_decompressed(path) as stream:
         yield from split_stream(stream, str(path))
@@ -130,11 +138,13 @@ def split_stream(stream: Any, name: str, archive: str = "compressed file") -> It
     while True:
         try:
             raw = stream.read1(_BLOCK)
-            # A block of whole lines; one byte more than allowed is enough to see that a line is too long.
+            # A block of whole lines; one byte more than allowed is
+            # enough to see that a line is too long.
             if raw and not raw.endswith(b"\n"):
                 raw += stream.readline(LONGEST_LINE + 1)
         except DAMAGES as error:
             raise ValueError(f"{name}:{number}: {describe_damage(error, archive)}") from None
+
         if number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
         if not raw:
@@ -158,18 +168,30 @@ def _split_block(raw: bytes, file: str, first: int) -> Iterable[str]:
 
 def _decode_line(raw: bytes, file: str, line: int) -> str:
     if len(raw) > LONGEST_LINE:
-        raise ValueError(f"{file}:{line}: a line of more than {LONGEST_LINE:,} bytes; is this one sentence per line?")
+        raise ValueError(
+            f"{file}:{line}: a line of more than {LONGEST_LINE:,} bytes; is this one sentence per line?"
+        )
+
     # UTF-16 and archives have NUL bytes, too, but there is better advice for them.
     if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         # The mark of UTF-32 begins with the mark of UTF-16.
         kind = "UTF-32" if raw.startswith(codecs.BOM_UTF32_LE) else "UTF-16"
-        raise ValueError(f"{file}:{line}: the file is {kind}, not UTF-8; convert it: iconv -f {kind} -t UTF-8")
+        raise ValueError(
+            f"{file}:{line}: the file is {kind}, not UTF-8; convert it: iconv -f {kind} -t UTF-8"
+        )
+
     if line == 1 and raw.startswith(b"PK\x03\x04"):
-        raise ValueError(f"{file} is an archive or an office document (ZIP); unpack it, or save it as plain text")
+        raise ValueError(
+            f"{file} is an archive or an office document (ZIP); unpack it, or save it as plain text"
+        )
+
     if line == 1 and raw[257:262] == b"ustar":
         raise ValueError(f"{file} is an archive (TAR); unpack it: tar xf {file}")
     if b"\0" in raw:
-        raise ValueError(f"{file}:{line}: a NUL byte; a text file has none, so is this UTF-16 or a binary file?")
+        raise ValueError(
+            f"{file}:{line}: a NUL byte; a text file has none, so is this UTF-16 or a binary file?"
+        )
+
     if raw.endswith(b"\n"):
         raw = raw[:-1].removesuffix(b"\r")
     try:

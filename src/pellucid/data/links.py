@@ -17,20 +17,30 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _SPACED_WORD = re.compile(r"\w++|[^\w\s]")
-# A word, a punctuation mark, or a character of a script without spaces; the first is for texts without these.
+# A word, a punctuation mark, or a character of a script without
+# spaces; the first is for texts without these.
 _ANY_WORD = re.compile(rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)++|[^\w\s]")
-STEM = 6  # letters of a word that count: the ends of inflected words differ, and a small text has each form too rarely
-MOST_WORDS = 40  # words of a sentence that are linked: the links of a pair are the product of both lengths
+# Letters of a word that count: the ends of inflected words differ,
+# and a small text has each form too rarely.
+STEM = 6
+# Words of a sentence that are linked: the links of a pair are the product of both lengths.
+MOST_WORDS = 40
 MOST_LINKS = 2**23  # links to learn from, which take about 150 MB
 SLOTS = 23  # binary digits of the number of entries in the table of links: 32 MB of float32
-ITERATIONS = 4  # rounds of expectation maximisation; with more of them rare words grow sure of a wrong link
+# Rounds of expectation maximisation; with more of them rare words grow sure of a wrong link.
+ITERATIONS = 4
 DISCOUNT = 0.5  # part of an expected count that is taken off: less than this is coincidence
-BACKGROUND = 0.1  # share of words that may come from nowhere, so that one free word does not condemn a pair
-RARE = 20  # occurrences up to which a word that stands on both sides is evidence by itself: a name or a number
-_MOST_STEMS = 2**20  # distinct word stems that get an id of their own; later ones share ids by their spelling
+# Share of words that may come from nowhere, so that one free word does not condemn a pair.
+BACKGROUND = 0.1
+# Occurrences up to which a word that stands on both sides is
+# evidence by itself: a name or a number.
+RARE = 20
+# Distinct word stems that get an id of their own; later ones share ids by their spelling.
+_MOST_STEMS = 2**20
 _MOST_REMEMBERED = 2**20  # distinct words whose ids are remembered
 _LINKS_AT_ONCE = 2**18  # links of a chunk: its arrays stay in the cache of the processor
-_MIX = 0x9E3779B97F4A7C15  # odd multiplier that spreads keys over the table (Fibonacci hashing; Knuth, volume 3, 6.4)
+# Odd multiplier that spreads keys over the table (Fibonacci hashing; Knuth, volume 3, 6.4).
+_MIX = 0x9E3779B97F4A7C15
 
 
 def list_words(text: str, most: int = MOST_WORDS) -> list[str]:
@@ -53,15 +63,18 @@ class WordIds:
 
     @classmethod
     def join(cls, blocks: Sequence["WordIds"]) -> "WordIds":
-        lengths = np.concatenate([block.lengths for block in blocks]) if blocks else np.zeros(0, np.int64)
-        ids = np.concatenate([block.ids for block in blocks]) if blocks else np.zeros(0, np.int32)
+        lengths, ids = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        if blocks:
+            lengths = np.concatenate([block.lengths for block in blocks])
+            ids = np.concatenate([block.ids for block in blocks])
         return cls(ids, lengths, np.cumsum(lengths) - lengths)
 
     def select(self, sentences: Ints) -> tuple[NDArray[np.int32], Ints, Ints]:
         """Return the ids of these sentences, one after another, and the lengths and the starts among them."""
         lengths = self.lengths[sentences]
         starts = np.cumsum(lengths) - lengths
-        return self.ids[np.repeat(self.starts[sentences] - starts, lengths) + np.arange(lengths.sum())], lengths, starts
+        places = np.repeat(self.starts[sentences] - starts, lengths) + np.arange(lengths.sum())
+        return self.ids[places], lengths, starts
 
 
 class WordStems(dict[str, int]):
@@ -77,11 +90,11 @@ class WordStems(dict[str, int]):
         if super().__len__() > _MOST_REMEMBERED:
             self.clear()
         stem = word[:STEM]
-        full = len(self._stems) >= _MOST_STEMS and stem not in self._stems
-        # Kept, because the same words come again and again.
-        self[word] = number = (
-            zlib.crc32(stem.encode()) % _MOST_STEMS if full else self._stems.setdefault(stem, len(self._stems))
-        )
+        if len(self._stems) >= _MOST_STEMS and stem not in self._stems:
+            number = zlib.crc32(stem.encode()) % _MOST_STEMS
+        else:
+            number = self._stems.setdefault(stem, len(self._stems))
+        self[word] = number  # kept, because the same words come again and again
         return number
 
     def knows_word(self, word: str) -> bool:
@@ -96,7 +109,8 @@ class WordStems(dict[str, int]):
         """Return the ids of the words of sentences, which are in lower case."""
         lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         ids = map(self.__getitem__, chain.from_iterable(sentences))
-        return WordIds(np.fromiter(ids, np.int32, count=lengths.sum()), lengths, np.cumsum(lengths) - lengths)
+        joined = np.fromiter(ids, np.int32, count=lengths.sum())
+        return WordIds(joined, lengths, np.cumsum(lengths) - lengths)
 
 
 class _PairLinks(NamedTuple):
@@ -117,20 +131,23 @@ class _PairLinks(NamedTuple):
 class LinkModel:
     """Expected counts of links between words, by IBM model 1 (Brown et al. 1993, 4.1) in a hashed table.
 
-    A table without keys is several times as fast as a sorted one. Links that share an entry add up, which blurs counts
-    that are nearly zero anyway.
+    A table without keys is several times as fast as a sorted one. Links that share an entry add up,
+    which blurs counts that are nearly zero anyway.
     """
 
     def __init__(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints):
         """Learn from source i[n] and target j[n], for each n; of too many links only every `every`-th pair is read."""
-        self.size = 1 + max((int(side.ids.max()) for side in (sources, targets) if len(side.ids)), default=0)
+        highest = [int(side.ids.max()) for side in (sources, targets) if len(side.ids)]
+        self.size = 1 + max(highest, default=0)
         counts = sum(np.bincount(side.ids, minlength=self.size) for side in (sources, targets))
         # A word that occurs once can have no link that another pair confirms.
         self.known = np.asarray(counts) > 1
         self.every = max(1, -(-int((sources.lengths[i] * targets.lengths[j]).sum()) // MOST_LINKS))
         self._learn(sources, targets, i[:: self.every], j[:: self.every])
 
-    def link_chunks(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints) -> Iterator[tuple[slice, _PairLinks]]:
+    def link_chunks(
+        self, sources: WordIds, targets: WordIds, i: Ints, j: Ints
+    ) -> Iterator[tuple[slice, _PairLinks]]:
         """Yield the links of source i[n] with target j[n] in chunks of consecutive n."""
         ends = np.cumsum(sources.lengths[i] * targets.lengths[j])
         start = 0
@@ -149,41 +166,58 @@ class LinkModel:
         shift = np.repeat(source_starts, target_lengths) - first_links
         source_position = np.repeat(shift, counts) + np.arange(counts.sum())
         target_position = np.repeat(np.arange(len(target_ids)), counts)
-        # Fibonacci hashing of source id * size + target id, multiplied word by word: it overflows as it should.
+
+        # Fibonacci hashing of source id * size + target id, multiplied
+        # word by word: it overflows as it should.
         source_keys = source_ids.astype(np.uint64) * np.uint64(self.size * _MIX % 2**64)
-        keys = source_keys[source_position] + np.repeat(target_ids.astype(np.uint64) * np.uint64(_MIX), counts)
+        target_keys = target_ids.astype(np.uint64) * np.uint64(_MIX)
+        keys = source_keys[source_position] + np.repeat(target_keys, counts)
         slots = (keys >> np.uint64(64 - SLOTS)).astype(np.int64)
         return _PairLinks(
-            slots, source_position, target_position, source_ids, target_ids, source_lengths, target_lengths
+            slots,
+            source_position,
+            target_position,
+            source_ids,
+            target_ids,
+            source_lengths,
+            target_lengths,
         )
 
     def _learn(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints) -> None:
         """Set the table, and the expected number of links of each source word and each target word."""
         chunks = []
         for _, links in self.link_chunks(sources, targets, i, j):
-            source, target = links.source_ids[links.source_position], links.target_ids[links.target_position]
+            source = links.source_ids[links.source_position]
+            target = links.target_ids[links.target_position]
             known = np.flatnonzero(self.known[source] & self.known[target])
-            chunks.append([x[known].astype(np.int32) for x in (links.slots, source, target, links.target_position)])
+            columns = links.slots, source, target, links.target_position
+            chunks.append([column[known].astype(np.int32) for column in columns])
+
         self.table, self.source_counts = np.ones(2**SLOTS, np.float32), np.ones(self.size)
         self.target_counts = np.ones(self.size)
         for _ in range(ITERATIONS):
             counts = np.zeros(2**SLOTS)
             source_counts, target_counts = np.zeros(self.size), np.zeros(self.size)
             for slots, source, target, position in chunks:
-                # A target word is shared out among the source words that it may come from (equation 17).
+                # A target word is shared out among the source words
+                # that it may come from (equation 17).
                 shares = self.table[slots] / self.source_counts[source]
                 shares /= np.bincount(position, shares)[position]
                 np.add.at(counts, slots, shares)
                 np.add.at(source_counts, source, shares)
                 np.add.at(target_counts, target, shares)
+
             self.table = counts.astype(np.float32)
             self.source_counts, self.target_counts = np.maximum(source_counts, 1e-9), target_counts
         self.total = float(self.target_counts.sum())
 
-    def features(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints, learned_from: Bools) -> Floats:
+    def features(
+        self, sources: WordIds, targets: WordIds, i: Ints, j: Ints, learned_from: Bools
+    ) -> Floats:
         """Return what speaks for source i[n] and target j[n] being translations, a row of nine numbers for each n.
 
-        `learned_from` says of each pair whether the links were learned from it, too: then its own share is taken out.
+        `learned_from` says of each pair whether the links were learned from
+        it, too: then its own share is taken out.
         """
         rows = np.empty((len(i), 9))
         for chunk, links in self.link_chunks(sources, targets, i, j):
@@ -195,10 +229,11 @@ class LinkModel:
         pairs = np.arange(len(links.source_lengths))
         s, t = np.maximum(links.source_lengths, 1), np.maximum(links.target_lengths, 1)
         columns = []
-        for positions, words, length, other in (
+        both_ways = (
             (links.target_position[used], links.target_lengths, t, s),
             (links.source_position[used], links.source_lengths, s, t),
-        ):
+        )
+        for positions, words, length, other in both_ways:
             pair = np.repeat(pairs, words)
             sums = np.bincount(positions, ratios, minlength=len(pair))
             # log of p(word | the other side) / p(word), by model 1 with the background.
@@ -206,7 +241,12 @@ class LinkModel:
             evidence = np.bincount(pair, logs, minlength=len(pairs))
             linked = np.bincount(pair, sums > 0, minlength=len(pairs)) / length
             columns += [evidence / length, evidence / np.sqrt(length), linked]
-        columns += [np.minimum(columns[0], columns[3]), np.abs(np.log((s + 3) / (t + 3))), np.log(s + t)]
+
+        columns += [
+            np.minimum(columns[0], columns[3]),
+            np.abs(np.log((s + 3) / (t + 3))),
+            np.log(s + t),
+        ]
         return np.stack(columns, axis=1)
 
     def link_ratios(self, links: _PairLinks, learned_from: Bools) -> tuple[Ints, Floats]:
@@ -215,12 +255,17 @@ class LinkModel:
         same = links.source_ids[links.source_position] == np.repeat(
             links.target_ids, np.repeat(links.source_lengths, links.target_lengths)
         )
+
         # Most links mean nothing, and what follows is for the others only.
         used = np.flatnonzero((counts > DISCOUNT) | same)
-        source, target = links.source_ids[links.source_position[used]], links.target_ids[links.target_position[used]]
+        position = links.target_position[used]
+        source = links.source_ids[links.source_position[used]]
+        target = links.target_ids[position]
         known = self.known[source] & self.known[target]
-        counts, position = np.where(known, counts[used], 0).astype(np.float64), links.target_position[used]
-        s, t = np.where(known, self.source_counts[source], 1), np.where(known, self.target_counts[target], 1)
+        counts = np.where(known, counts[used], 0).astype(np.float64)
+        s = np.where(known, self.source_counts[source], 1)
+        t = np.where(known, self.target_counts[target], 1)
+
         # What a pair has added to the count itself is its share in the last round.
         shares = counts / s
         own = np.repeat(learned_from, links.target_lengths)[position]
@@ -229,4 +274,5 @@ class LinkModel:
         ratios = counts * self.total / (np.maximum(s - 1, 1) * np.maximum(t - 1, 1))
         rare = same[used] & (np.minimum(s, t) <= RARE)
         # As if three in ten of its occurrences, at least five, stood on both sides.
-        return used, np.where(rare, np.maximum(ratios, 0.3 * self.total / np.maximum(np.maximum(s, t), 5)), ratios)
+        least = 0.3 * self.total / np.maximum(np.maximum(s, t), 5)
+        return used, np.where(rare, np.maximum(ratios, least), ratios)

@@ -10,20 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.data.context import split_context
-from pellucid.data.text.casing import has_capitalised_nouns, is_in_capitals, is_in_small_letters, is_in_title_case
+from pellucid.data.text.casing import (
+    has_capitalised_nouns,
+    is_in_capitals,
+    is_in_small_letters,
+    is_in_title_case,
+)
 from pellucid.data.text.copied_words import count_copied_words
 from pellucid.data.text.sentences import sentence_ends
 from pellucid.data.text.spelling import LEARNED_SPELLING, plain_counterpart
 from pellucid.data.text.surroundings import MARK_KINDS, find_mark_kinds
 
-# A habit that at least one source in a hundred has is one that the model has learned to translate; of two sentences or
-# more in one source it takes one in ten, because a sentence that is left out costs more than a wrong capital:
-# benchmarks/results/sentences.md.
+# A habit that at least one source in a hundred has is one that the model has learned to translate;
+# of two sentences or more in one source it takes one in ten, because a sentence that is left out
+# costs more than a wrong capital: benchmarks/results/sentences.md.
 _LEARNED_SHARE, _SENTENCES_SHARE = 0.01, 0.1
 # A word is common at the beginning of later sentences if it begins one in a hundred of them.
 _CONTINUATION_SHARE = 0.01
-# Words of a source that must stand in its target for both to count as sharing words, and the share of such sources
-# from which copying is what the model has learned.
+# Words of a source that must stand in its target for both to count as sharing words, and the share
+# of such sources from which copying is what the model has learned.
 _FEWEST_SHARED, _MOSTLY_SHARED = 3, 0.2
 _OBJECTS = ("continuations", "marks", "spellings")
 _MOST_SENTENCES = 20  # longer sources count as this many sentences
@@ -41,11 +46,12 @@ _WORD = re.compile(r"\w[\w'’]*")
 class SourceProfile:
     """Numbers about the sources that a model was trained on, by which a text is made like them before it is read.
 
-    `sentences` has the number of sources of one sentence, of two, and so on. `continuations` has the words that begin
-    sentences after the first, and how often: words that are common there, and less common in first sentences.
-    `spellings` has for each character with a plain counterpart (a no-break space, a curly quote) the number of sources
-    that hold it. `shared` counts the sources with half of their words or more, but not all, in the target, too.
-    `words` are the words of the sources as they are spelled inside a sentence, the commonest first.
+    `sentences` has the number of sources of one sentence, of two, and so on. `continuations` has
+    the words that begin sentences after the first, and how often: words that are common there, and
+    less common in first sentences. `spellings` has for each character with a plain counterpart (a
+    no-break space, a curly quote) the number of sources that hold it. `shared` counts the sources
+    with half of their words or more, but not all, in the target, too. `words` are the words of the
+    sources as they are spelled inside a sentence, the commonest first.
     """
 
     sources: int = 0
@@ -58,7 +64,8 @@ class SourceProfile:
     spellings: Mapping[str, int] = field(default_factory=dict)
     shared: int = 0
     words: tuple[str, ...] = ()
-    small_letters: int | None = None  # sentences without a capital; None where a model of an older version has no count
+    # Sentences without a capital; None where a model of an older version has no count.
+    small_letters: int | None = None
 
     @property
     def several_sentences(self) -> float:
@@ -69,7 +76,10 @@ class SourceProfile:
     def sentences_together(self) -> int:
         """Return how many sentences of a line are translated together: as many as one source in ten has, or more."""
         together = 1
-        while together < len(self.sentences) and self._is_share(sum(self.sentences[together:]), _SENTENCES_SHARE):
+        while together < len(self.sentences):
+            longer = sum(self.sentences[together:])
+            if not self._is_share(longer, _SENTENCES_SHARE):
+                break
             together += 1
         return together
 
@@ -90,7 +100,9 @@ class SourceProfile:
     @property
     def has_few_small_letters(self) -> bool:
         """Whether the model has not learned sentences without a capital."""
-        return self.small_letters is not None and not self._is_share(self.small_letters, _LEARNED_SHARE)
+        if self.small_letters is None:
+            return False
+        return not self._is_share(self.small_letters, _LEARNED_SHARE)
 
     @property
     def translates_numbers(self) -> bool:
@@ -115,12 +127,17 @@ class SourceProfile:
     @cached_property
     def small_beginnings(self) -> frozenset[str]:
         """First letters of the longer words that the sources write small: a new word with these may be one of them."""
-        return frozenset(word[:BEGINNING] for word in self.words if len(word) >= BEGINNING and word[0].islower())
+        small = (word for word in self.words if word[:1].islower())
+        return frozenset(word[:BEGINNING] for word in small if len(word) >= BEGINNING)
 
     @cached_property
     def unknown_marks(self) -> frozenset[str]:
         """Kinds of marks around a line that the model has not learned."""
-        return frozenset(kind for kind in MARK_KINDS if not self._is_share(self.marks.get(kind, 0), _LEARNED_SHARE))
+        unknown: set[str] = set()
+        for kind in MARK_KINDS:
+            if not self._is_share(self.marks.get(kind, 0), _LEARNED_SHARE):
+                unknown.add(kind)
+        return frozenset(unknown)
 
     def knows_spelling(self, character: str) -> bool:
         """Whether a character that has a plain counterpart is common enough to be read as it is."""
@@ -155,7 +172,10 @@ def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
         beginnings[first_word(source[: ends[0]])] += 1
         continuations.update(first_word(source[start:end]) for start, end in pairwise(ends))
         if not source.isascii():
-            spellings.update(character for character in set(source) if plain_counterpart(character) is not None)
+            for character in set(source):
+                if plain_counterpart(character) is not None:
+                    spellings[character] += 1
+
         if not any(map(str.isalpha, source)):
             without_letters += source != target
             continue
@@ -177,11 +197,12 @@ def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
     forms = _commonest_forms(words)
     # "They" begins second sentences more often than first ones; "the" does not, and says nothing.
     later = continuations.total()
-    common = {
-        word: count
-        for word, count in continuations.most_common(200)
-        if count >= _CONTINUATION_SHARE * later and count * total > beginnings[word] * later
-    }
+    common: dict[str, int] = {}
+    for word, count in continuations.most_common(200):
+        is_commoner_inside = count * total > beginnings[word] * later
+        if count >= _CONTINUATION_SHARE * later and is_commoner_inside:
+            common[word] = count
+
     return SourceProfile(
         sources=total,
         sentences=counts,
@@ -237,7 +258,9 @@ def load_source_profile(directory: Path, manifest: Mapping[str, Any]) -> SourceP
         words = read_source_words(directory) if SOURCE_WORDS in manifest["files"] else []
         return read_source_profile(manifest["sources"], words)
     except ValueError as error:
-        raise ValueError(f"{directory} holds no sound profile of its training text: {error!s:.200}") from None
+        raise ValueError(
+            f"{directory} holds no sound profile of its training text: {error!s:.200}"
+        ) from None
 
 
 def read_source_profile(table: Any, words: Collection[str] = ()) -> SourceProfile:
@@ -251,8 +274,12 @@ def read_source_profile(table: Any, words: Collection[str] = ()) -> SourceProfil
     counts.append(table.get("shared", 0))
     counts += [table["small_letters"]] if table.get("small_letters") is not None else []
     objects = [table[name] for name in _OBJECTS]
-    if not isinstance(table["sentences"], list) or not all(isinstance(item, dict) for item in objects):
-        raise ValueError(f"its sources must have a list of sentences, and objects of {', '.join(_OBJECTS)}")
+    has_objects = all(isinstance(item, dict) for item in objects)
+    if not isinstance(table["sentences"], list) or not has_objects:
+        raise ValueError(
+            f"its sources must have a list of sentences, and objects of {', '.join(_OBJECTS)}"
+        )
+
     counts += [*table["sentences"], *(count for item in objects for count in item.values())]
     if not all(type(count) is int and 0 <= count < 2**53 for count in counts):
         raise ValueError("its sources must have whole numbers")

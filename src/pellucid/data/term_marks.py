@@ -1,7 +1,8 @@
 """Marked terms in a source: a term and the translation that is asked for, between pieces that no text becomes.
 
-A source with a term reads `The <term> ball <means> pelota </term> is blue.`, in pieces. A model that was trained with
-such sources (`data.terms`) writes the translation in its place, and inflects it where the sentence asks for that.
+A source with a term reads `The <term> ball <means> pelota </term> is blue.`, in pieces. A model
+that was trained with such sources (`data.terms`) writes the translation in its place, and
+inflects it where the sentence asks for that.
 """
 
 from collections.abc import Sequence
@@ -35,8 +36,15 @@ def mark_terms(source: Sequence[int], terms: Sequence[MarkedTerm], marks: Marks)
     for term in sorted(terms, key=lambda term: term.tokens.start):
         assert copied <= term.tokens.start < term.tokens.stop
         marked += source[copied : term.tokens.start]
-        marked += [before, *source[term.tokens.start : term.tokens.stop], between, *term.translation, after]
+        marked += [
+            before,
+            *source[term.tokens.start : term.tokens.stop],
+            between,
+            *term.translation,
+            after,
+        ]
         copied = term.tokens.stop
+
     return [*marked, *source[copied:]]
 
 
@@ -75,6 +83,7 @@ def find_told_tokens(source: Sequence[int], marks: Marks | None) -> list[tuple[r
         elif token == marks[2] and start is not None and between is not None:
             terms.append((range(start + 1, between), range(between + 1, position)))
             start = between = None
+
     return terms
 
 

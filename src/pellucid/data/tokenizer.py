@@ -13,7 +13,8 @@ from typing import Annotated, Literal, TypeVar
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-# Ids of the special tokens in every vocabulary: padding, unknown, start, end. No text ever encodes to one of them.
+# Ids of the special tokens in every vocabulary: padding, unknown,
+# start, end. No text ever encodes to one of them.
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 _SPECIAL = (PAD, UNK, BOS, EOS)
@@ -25,10 +26,11 @@ FORBIDDEN = (PAD, UNK, BOS)  # token ids that no search may write
 class ListedPieces:
     """A SentencePiece model with a list of pieces, in which the index of a piece is its id.
 
-    A piece of the model that is not listed is unknown. A piece of the list that the model never cuts, such as one of
-    the other language, can still be predicted. A line may begin with the code of the language it is to be translated
-    into, such as >>fra<<: that is one piece, known or not, however the SentencePiece model would cut it. These are the
-    rules of MarianTokenizer in transformers 5, except that the names of special tokens are text like any other.
+    A piece of the model that is not listed is unknown. A piece of the list that the model never
+    cuts, such as one of the other language, can still be predicted. A line may begin with the code
+    of the language it is to be translated into, such as >>fra<<: that is one piece, known or not,
+    however the SentencePiece model would cut it. These are the rules of MarianTokenizer in
+    transformers 5, except that the names of special tokens are text like any other.
     """
 
     def __init__(self, model: SentencePieceProcessor, names: Sequence[str]):
@@ -49,10 +51,12 @@ class ListedPieces:
         """Return the ids of each line; TypeError, as from SentencePiece, for a line that is not a text."""
         marked = [_language_mark(line) for line in lines]
         cut = self.model.encode([text for _, text in marked], out_type=str, num_threads=num_threads)
-        return [
-            [self.ids.get(piece, UNK) for piece in (*mark, *pieces)] + [EOS] * add_eos
-            for (mark, _), pieces in zip(marked, cut, strict=True)
-        ]
+
+        encoded: list[list[int]] = []
+        for (mark, _), pieces in zip(marked, cut, strict=True):
+            ids = [self.ids.get(piece, UNK) for piece in (*mark, *pieces)]
+            encoded.append([*ids, EOS] if add_eos else ids)
+        return encoded
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of one sentence, without the space before its first word."""
@@ -78,22 +82,30 @@ def _language_mark(line: str) -> tuple[tuple[str, ...], str]:
 
 # The number of special tokens and byte pieces; with a piece for every byte no character is unknown.
 _SPECIAL_AND_BYTE_PIECES = 4 + 256
-_LARGEST_FILE = 32 * 2**20  # the most bytes of a tokenizer's file; a quarter of a million pieces take 5 MB
-# Shares of the text whose characters get pieces, tried in turn until they fit; other characters become bytes.
+# The most bytes of a tokenizer's file; a quarter of a million pieces take 5 MB.
+_LARGEST_FILE = 32 * 2**20
+# Shares of the text whose characters get pieces, tried in turn until
+# they fit; other characters become bytes.
 _COVERAGES = (1.0, 0.9999, 0.9995, 0.999, 0.995, 0.99, 0.98)
 # Name of a piece that says which language to write; SentencePiece cuts it out of no text.
 _LANGUAGE = re.compile("<to:(.+)>")
-# Names of the pieces around a term in a source, and its translation: the term's own text stands behind the first, its
-# translation behind the second. SentencePiece cuts them out of no text either.
+# Names of the pieces around a term in a source, and its translation: the term's
+# own text stands behind the first, its translation behind the second.
+# SentencePiece cuts them out of no text either.
 TERM_MARKS = ("<term>", "<means>", "</term>")
 # Name of the piece behind the translation of a similar sentence, which stands before a source.
 MEMORY_MARK = "<similar>"
-# The number of lines from which threads pay, because SentencePiece takes milliseconds to start them for each call.
+# The number of lines from which threads pay, because SentencePiece
+# takes milliseconds to start them for each call.
 _LINES_FOR_THREADS = 64
-# Other spellings of characters that SentencePiece uses itself: U+2581 is its space, and it skips lines with U+2585. An
-# imported tokenizer was not learned from text spelled so, and gets it unchanged: for it, U+2581 is a space.
-_ESCAPES = tuple((character, f"\ufdd0{number}") for number, character in enumerate("\ufdd0\u2581\u2585"))
-# The kind of tokenizer that is imported, not learned, with a list of its pieces beside the SentencePiece model.
+# Other spellings of characters that SentencePiece uses itself: U+2581 is its space, and it
+# skips lines with U+2585. An imported tokenizer was not learned from text spelled so, and
+# gets it unchanged: for it, U+2581 is a space.
+_ESCAPES = tuple(
+    (character, f"\ufdd0{number}") for number, character in enumerate("\ufdd0\u2581\u2585")
+)
+# The kind of tokenizer that is imported, not learned, with a list of
+# its pieces beside the SentencePiece model.
 _IMPORTED_KIND = "marian"
 
 _LEARNED_KINDS = ("bpe", "unigram", "char", "word")
@@ -125,10 +137,16 @@ class TokenizerConfig:
     def __post_init__(self) -> None:
         problems = []
         if self.kind not in (*_LEARNED_KINDS, _IMPORTED_KIND):
-            problems.append(f"kind is {self.kind!r}, it must be {_KINDS}, or {_IMPORTED_KIND!r} if it was imported")
+            problems.append(
+                f"kind is {self.kind!r}, it must be {_KINDS}, or {_IMPORTED_KIND!r} if it was imported"
+            )
+
         least = (4 if self.kind == _IMPORTED_KIND else _SPECIAL_AND_BYTE_PIECES) + 1
         if not least <= self.vocabulary <= 1_000_000:
-            problems.append(f"vocabulary is {self.vocabulary}, it must be from {least} to 1,000,000")
+            problems.append(
+                f"vocabulary is {self.vocabulary}, it must be from {least} to 1,000,000"
+            )
+
         if problems:
             raise ValueError("tokenizer: " + "; ".join(problems))
 
@@ -137,19 +155,21 @@ class TokenizerConfig:
 class Tokenizer:
     """Text to token ids and back, for the source and the target language.
 
-    Decoding an encoded text gives back every character, except that spaces (U+0020) at the ends are dropped, several
-    spaces in a row become one, and a line feed, which no line has, becomes a space. With `lowercase` it gives back
-    `text.lower()`. An imported tokenizer (kind "marian") gives back what its SentencePiece model leaves of a text, and
-    may not know a character. The tokenizer of a multilingual model encodes sources for one `language` to write
-    (`into`).
+    Decoding an encoded text gives back every character, except that spaces (U+0020) at the ends are
+    dropped, several spaces in a row become one, and a line feed, which no line has, becomes a
+    space. With `lowercase` it gives back `text.lower()`. An imported tokenizer (kind "marian")
+    gives back what its SentencePiece model leaves of a text, and may not know a character. The
+    tokenizer of a multilingual model encodes sources for one `language` to write (`into`).
     """
 
     source: PieceModel
     target: PieceModel
     config: TokenizerConfig
-    # Notes on the training for the user: a vocabulary that came out smaller, characters spelled as bytes.
+    # Notes on the training for the user: a vocabulary that came out
+    # smaller, characters spelled as bytes.
     notes: tuple[str, ...] = ()
-    # The language that a multilingual model is to write; None of any other, and where none was chosen yet.
+    # The language that a multilingual model is to write; None of any
+    # other, and where none was chosen yet.
     language: str | None = None
 
     @classmethod
@@ -166,44 +186,56 @@ class Tokenizer:
     ) -> "Tokenizer":
         """Learn the pieces from at most `max_sentences` lines of each side, drawn by `seed`.
 
-        Each of the `languages` that a multilingual model is to write gets a source piece of its own, and so does each
-        of the `marks`, such as `TERM_MARKS`. The same lines, config and seed give the same bytes. Raises ValueError
-        for text without any character, for a vocabulary with no room for the characters of the text, and for a kind
-        that cannot be learned.
+        Each of the `languages` that a multilingual model is to write gets a source piece of its
+        own, and so does each of the `marks`, such as `TERM_MARKS`. The same lines, config and seed
+        give the same bytes. Raises ValueError for text without any character, for a vocabulary with
+        no room for the characters of the text, and for a kind that cannot be learned.
         """
         if config.kind == _IMPORTED_KIND:
-            raise ValueError(f"a tokenizer of kind {_IMPORTED_KIND!r} is imported, not learned; choose {_KINDS}")
+            raise ValueError(
+                f"a tokenizer of kind {_IMPORTED_KIND!r} is imported, not learned; choose {_KINDS}"
+            )
+
         text = {
-            side: sample_lines(lines, max_sentences, seed) for side, lines in (("source", sources), ("target", targets))
+            "source": sample_lines(sources, max_sentences, seed),
+            "target": sample_lines(targets, max_sentences, seed),
         }
         if config.joint:
             text = {"joint": text["source"] + text["target"]}
+
         names = [*(f"<to:{language}>" for language in languages), *marks]
-        learned = (
-            _train_sentencepiece(lines, config, side, [] if side == "target" else names) for side, lines in text.items()
-        )
-        models, notes = zip(*learned, strict=True)
-        return cls(models[0], models[-1], config, tuple(chain(*notes)))
+        models: list[SentencePieceProcessor] = []
+        notes: list[str] = []
+        for side, lines in text.items():
+            names_of_side = [] if side == "target" else names
+            model, notes_of_side = _train_sentencepiece(lines, config, side, names_of_side)
+            models.append(model)
+            notes += notes_of_side
+        return cls(models[0], models[-1], config, tuple(notes))
 
     @staticmethod
     def files(config: TokenizerConfig) -> list[str]:
         """Return the names of the files that `save` writes and `load` reads."""
-        lists = [_list_file(name) for name in _model_files(config.joint)] if config.kind == _IMPORTED_KIND else []
-        return _model_files(config.joint) + lists
+        models = _model_files(config.joint)
+        if config.kind != _IMPORTED_KIND:
+            return models
+        return [*models, *map(_list_file, models)]
 
     def save(self, directory: str | Path) -> None:
         """Write one SentencePiece model, or one for each side; the settings, `config`, must be saved separately."""
         # strict=False: a joint tokenizer has one file, which is the source's and the target's.
-        for name, side in zip(_model_files(self.config.joint), (self.source, self.target), strict=False):
+        names, sides = _model_files(self.config.joint), (self.source, self.target)
+        for name, side in zip(names, sides, strict=False):
             (Path(directory) / name).write_bytes(side.serialized_model_proto())
             if isinstance(side, ListedPieces):
-                names = json.dumps(side.names, ensure_ascii=False, indent=0)
-                (Path(directory) / _list_file(name)).write_text(names + "\n", encoding="utf-8")
+                pieces = json.dumps(side.names, ensure_ascii=False, indent=0)
+                (Path(directory) / _list_file(name)).write_text(pieces + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, directory: str | Path, config: TokenizerConfig) -> "Tokenizer":
         """Read the files that `save` wrote; ValueError, naming the file, for one that is not such a tokenizer."""
-        sides = [_load_piece_model(Path(directory) / name, config) for name in _model_files(config.joint)]
+        paths = [Path(directory) / name for name in _model_files(config.joint)]
+        sides = [_load_piece_model(path, config) for path in paths]
         return cls(sides[0], sides[-1], config)
 
     @property
@@ -263,9 +295,15 @@ class Tokenizer:
     def into(self, language: str) -> "Tokenizer":
         """Return this tokenizer with the language to write; ValueError for one that the model does not write."""
         if not self.languages:
-            raise ValueError(f"this model writes one language and is not told which; leave out {language!r:.40} (--to)")
+            raise ValueError(
+                f"this model writes one language and is not told which; leave out {language!r:.40} (--to)"
+            )
+
         if language not in self.languages:
-            raise ValueError(f"this model translates into {', '.join(self.languages)}, not into {language!r:.40}")
+            raise ValueError(
+                f"this model translates into {', '.join(self.languages)}, not into {language!r:.40}"
+            )
+
         # Kept, since each lists its pieces once; a server asks at every request.
         return self._by_language.setdefault(language, replace(self, language=language))
 
@@ -292,7 +330,8 @@ class Tokenizer:
     def encode_source(self, lines: Iterable[str]) -> list[list[int]]:
         """Return the token ids of each source line, with EOS last if `source_end`; an empty line is EOS alone.
 
-        For a multilingual model each begins with the language to write, which its `beginning` explains.
+        For a multilingual model each begins with the language to
+        write, which its `beginning` explains.
         """
         beginning, rows = self.beginning, self.encode_source_text(lines)
         return [beginning + ids for ids in rows] if beginning else rows
@@ -302,7 +341,8 @@ class Tokenizer:
         rows = _encode_lines(self.source, lines, self.config)
         if self.config.source_end:
             return rows
-        # A sentence without any token could not be attended to, so EOS stays where it is all there is.
+        # A sentence without any token could not be attended to, so
+        # EOS stays where it is all there is.
         return [ids[:-1] or ids for ids in rows]
 
     def encode_target(self, lines: Iterable[str]) -> list[list[int]]:
@@ -338,7 +378,8 @@ class Tokenizer:
     @property
     def contents(self) -> tuple[bytes, bytes, list[str], list[str]]:
         """Everything that makes two tokenizers equal: the SentencePiece models and the pieces of source and target."""
-        # An imported tokenizer lists its pieces beside its SentencePiece model, so the model alone would not tell.
+        # An imported tokenizer lists its pieces beside its SentencePiece
+        # model, so the model alone would not tell.
         models = self.source.serialized_model_proto(), self.target.serialized_model_proto()
         return *models, [*self.source_names], [*self.target_names]
 
@@ -362,7 +403,8 @@ def sample_lines(lines: Iterable[Line], limit: int, seed: int) -> list[Line]:
     """Return all lines, or `limit` of them drawn evenly in one pass (reservoir sampling: Vitter 1985, algorithm R)."""
     generator, iterator = random.Random(seed), iter(lines)
     sample = list(islice(iterator, limit))
-    # Line n replaces a line of the sample with probability limit / n, so that every line so far is equally likely.
+    # Line n replaces a line of the sample with probability limit / n, so
+    # that every line so far is equally likely.
     for count, line in enumerate(iterator, start=limit + 1):
         index = generator.randrange(count)
         if index < limit:
@@ -391,7 +433,8 @@ def _train_sentencepiece(
                 byte_fallback=True,
                 control_symbols=control_symbols,
                 split_digits=True,
-                max_sentence_length=2**30,  # by default lines over 4,192 bytes are dropped in silence
+                # By default lines over 4,192 bytes are dropped in silence.
+                max_sentence_length=2**30,
                 shuffle_input_sentence=False,
                 num_threads=4,  # fixed, because sums in another order give other pieces
                 minloglevel=2,
@@ -405,12 +448,19 @@ def _train_sentencepiece(
             if "required_chars" not in str(error):
                 raise
             continue
+
         learned, notes = SentencePieceProcessor(model_proto=model.getvalue()), []
         if (size := learned.vocab_size()) < config.vocabulary:
-            notes.append(f"the {side} vocabulary has {size:,} pieces, not {config.vocabulary:,}: the text has no more")
+            notes.append(
+                f"the {side} vocabulary has {size:,} pieces, not {config.vocabulary:,}: the text has no more"
+            )
+
         if coverage < 1.0:
-            notes.append(f"the rarest characters, {1 - coverage:.2%} of the {side} text, are spelled as bytes")
+            notes.append(
+                f"the rarest characters, {1 - coverage:.2%} of the {side} text, are spelled as bytes"
+            )
         return learned, notes
+
     characters = len(set(chain.from_iterable(lines)))
     raise ValueError(
         f"a {side} vocabulary of {config.vocabulary:,} has no room for the {characters:,} characters of the text; "
@@ -424,20 +474,27 @@ def _load_piece_model(path: Path, config: TokenizerConfig) -> PieceModel:
     if config.kind == _IMPORTED_KIND:
         return ListedPieces(side, _read_list(path.with_name(_list_file(path.name)), config))
     if (side.pad_id(), side.unk_id(), side.bos_id(), side.eos_id()) != (PAD, UNK, BOS, EOS):
-        raise ValueError(f"{path} is not ours: padding, unknown, start and end must be the pieces 0, 1, 2 and 3")
+        raise ValueError(
+            f"{path} is not ours: padding, unknown, start and end must be the pieces 0, 1, 2 and 3"
+        )
+
     if not _SPECIAL_AND_BYTE_PIECES < len(pieces) <= config.vocabulary:
-        raise ValueError(f"{path} has {len(pieces):,} pieces, its settings say at most {config.vocabulary:,}")
+        raise ValueError(
+            f"{path} has {len(pieces):,} pieces, its settings say at most {config.vocabulary:,}"
+        )
     return side
 
 
 def read_pieces(path: Path) -> tuple[SentencePieceProcessor, list[str]]:
     """Read any SentencePiece model and its pieces; ValueError, naming the file, for another file."""
     try:
-        # b"\0" fails to parse; an empty file would be taken for no argument, and give a processor without a model.
+        # b"\0" fails to parse; an empty file would be taken for no
+        # argument, and give a processor without a model.
         side = SentencePieceProcessor(model_proto=_read_limited(path) or b"\0")
         pieces = [side.id_to_piece(i) for i in range(side.vocab_size())]
     except (RuntimeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a SentencePiece model: {error}") from None
+
     if any("\0" in piece for piece in pieces):
         raise ValueError(f"{path} has a piece with a NUL character")
     return side, pieces
@@ -449,10 +506,14 @@ def _read_list(path: Path, config: TokenizerConfig) -> list[str]:
         names = json.loads(_read_limited(path))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
+
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{path} is not a list of pieces")
     if not 4 < len(names) <= config.vocabulary:
-        raise ValueError(f"{path} has {len(names):,} pieces, its settings say from 5 to {config.vocabulary:,}")
+        raise ValueError(
+            f"{path} has {len(names):,} pieces, its settings say from 5 to {config.vocabulary:,}"
+        )
+
     refuse_odd_pieces(names, path)
     return names
 
@@ -466,8 +527,8 @@ def refuse_odd_pieces(names: Sequence[str], path: Path) -> None:
 
 def _all_pieces(side: PieceModel) -> tuple[str, ...]:
     """Return all pieces of a side in the order of their ids."""
-    # Kept by `source_names` and `target_names`: asking SentencePiece for pieces one at a time takes as long as the rest
-    # of a translated line.
+    # Kept by `source_names` and `target_names`: asking SentencePiece for pieces one at a time
+    # takes as long as the rest of a translated line.
     return tuple(side.id_to_piece(i) for i in range(side.vocab_size()))
 
 
@@ -492,22 +553,30 @@ def _list_file(model: str) -> str:
 
 def _read_limited(path: Path) -> bytes:
     if path.stat().st_size > _LARGEST_FILE:
-        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, too many for a tokenizer ({_LARGEST_FILE:,})")
+        raise ValueError(
+            f"{path} has {path.stat().st_size:,} bytes, too many for a tokenizer ({_LARGEST_FILE:,})"
+        )
     return path.read_bytes()
 
 
-def _encode_lines(side: PieceModel, lines: Iterable[str], config: TokenizerConfig) -> list[list[int]]:
+def _encode_lines(
+    side: PieceModel, lines: Iterable[str], config: TokenizerConfig
+) -> list[list[int]]:
     spelled = _escape(lines, config)
     try:
         if isinstance(side, SentencePieceProcessor) and len(spelled) < _LINES_FOR_THREADS:
             # One by one: for a list, even of one line, SentencePiece starts a thread.
             return [side.encode(line, add_eos=True) for line in spelled]
-        return side.encode(spelled, add_eos=True, num_threads=1 if len(spelled) < _LINES_FOR_THREADS else -1)
+        threads = 1 if len(spelled) < _LINES_FOR_THREADS else -1
+        return side.encode(spelled, add_eos=True, num_threads=threads)
     except (TypeError, RuntimeError):  # the second for a line alone
-        # SentencePiece's message does not name the line; UTF-8 cannot encode half of a surrogate pair.
+        # SentencePiece's message does not name the line; UTF-8
+        # cannot encode half of a surrogate pair.
         for number, line in enumerate(spelled, start=1):
             if bad := re.search("[\ud800-\udfff]", line):
-                raise ValueError(f"line {number} has a lone surrogate, U+{ord(bad[0]):04X}: that is no text") from None
+                raise ValueError(
+                    f"line {number} has a lone surrogate, U+{ord(bad[0]):04X}: that is no text"
+                ) from None
         raise
 
 

@@ -40,10 +40,12 @@ _LONGER_TIMES, _LONGER_LETTERS = 3, 20
 _WIDE_LETTERS = 3  # letters that one of Chinese or Japanese is worth
 # Letters of a name, and of its beginning, which endings and other spellings leave as it is.
 _LETTERS_OF_A_NAME, _NAME_BEGINNING = 4, 3
-_ALIKE = 0.5  # share of letters in common from which a word may be the name as another language spells it
+# Share of letters in common from which a word may be the name as another language spells it.
+_ALIKE = 0.5
 _END_MARKS = tuple(".!?…。！？।؟")
 _WITHOUT_ENDS = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff]")  # a letter of Thai, Lao or Khmer
-_WIDE = re.compile("[\u1100-\u11ff\u2e80-\uffdc\U00020000-\U0003ffff]")  # a letter that may be a syllable or a word
+# A letter that may be a syllable or a word.
+_WIDE = re.compile("[\u1100-\u11ff\u2e80-\uffdc\U00020000-\U0003ffff]")
 _WORDS = re.compile(r"[^\W\d_]+")
 # A capital after a word or a comma does not begin a sentence.
 _CAPITALISED = re.compile(r"(?<=[^\W_] )[^\W\d_]+|(?<=[^\W_], )[^\W\d_]+")
@@ -220,7 +222,7 @@ def _names_of_row(row: list[str], profile: SourceProfile) -> list[str]:
 def _is_known(word: str, profile: SourceProfile) -> bool:
     """Whether the training text had a word, its singular, or small words that begin like it."""
     capitals = word.upper()
-    if capitals in profile.word_forms or (capitals.endswith("S") and capitals[:-1] in profile.word_forms):
+    if capitals in profile.word_forms or capitals.removesuffix("S") in profile.word_forms:
         return True
     return word[:BEGINNING].lower() in profile.small_beginnings
 
@@ -245,7 +247,8 @@ def _fold(text: str) -> str:
     small = text.casefold()
     if small.isascii():
         return small
-    return "".join(letter for letter in unicodedata.normalize("NFKD", small) if not unicodedata.combining(letter))
+    letters = unicodedata.normalize("NFKD", small)
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
 def _script_of(word: str) -> str:
@@ -267,7 +270,9 @@ def _repeats_itself(source: str, translation: str) -> bool:
         return True
     # "Thank you very much. Thank you." may be two times the same elsewhere, but one sentence is not
     # two.
-    return has_doubled_sentence(translation) and count_sentences(translation) > count_sentences(source)
+    if not has_doubled_sentence(translation):
+        return False
+    return count_sentences(translation) > count_sentences(source)
 
 
 def _has_odd_length(source: str, translation: str) -> bool:

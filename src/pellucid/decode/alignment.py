@@ -44,10 +44,10 @@ def align_sentences(
             norms = norms.clone()
         for term, told in terms:
             norms[:, :, term.start] += norms[:, :, told.start : told.stop].sum(dim=2)
-        source_words = words_without_punctuation(
-            tokenizer.source_pieces(strip_eos([source[place] for place in own])), texts[0]
-        )
-        target_words = words_without_punctuation(tokenizer.target_pieces(strip_eos(target)), texts[1])
+        source_pieces = tokenizer.source_pieces(strip_eos([source[place] for place in own]))
+        source_words = words_without_punctuation(source_pieces, texts[0])
+        target_pieces = tokenizer.target_pieces(strip_eos(target))
+        target_words = words_without_punctuation(target_pieces, texts[1])
         own = own[: len(own) - (source[-1:] == [EOS])]
         links.append(link_words(norms[:, :, own], source_words, target_words))
     return links
@@ -83,9 +83,8 @@ def link_words(
     if not source_words or not target_words:
         return []
 
-    return list_links(
-        mark_row_and_column_maxima(link_strengths(norms_by_word(norms, source_words, target_words)).sum(dim=0))
-    )
+    strengths = link_strengths(norms_by_word(norms, source_words, target_words))
+    return list_links(mark_row_and_column_maxima(strengths.sum(dim=0)))
 
 
 def norms_by_word(
@@ -97,12 +96,16 @@ def norms_by_word(
 
     Between punctuation and a word the value is 0.
     """
-    source_sums = torch.stack(
-        [values[..., word.pieces.start : word.pieces.stop].sum(dim=2) for word in source_words],
-        dim=2,
-    )
+    columns: list[Float[Tensor, "L T"]] = []
+    for word in source_words:
+        columns.append(values[..., word.pieces.start : word.pieces.stop].sum(dim=2))
+    source_sums = torch.stack(columns, dim=2)
+
     # A word of no pieces has a mean of NaN: `nan_to_num` below makes it 0, so that it has no link.
-    rows = [source_sums[:, word.pieces.start : word.pieces.stop].mean(dim=1) for word in target_words]
+    rows: list[Float[Tensor, "L M"]] = []
+    for word in target_words:
+        rows.append(source_sums[:, word.pieces.start : word.pieces.stop].mean(dim=1))
+
     source_kinds = torch.tensor([word.punctuation for word in source_words])
     target_kinds = torch.tensor([word.punctuation for word in target_words])
     same_kind = target_kinds[:, None] == source_kinds[None, :]
@@ -112,7 +115,9 @@ def norms_by_word(
 def link_strengths(norms: Float[Tensor, "L N M"]) -> Float[Tensor, "L N M"]:
     """Return norms as shares of each target word's sum, times norms as shares of each source word's sum."""
     # 0 / 0 where a word took or gave nothing.
-    return (norms / norms.sum(dim=2, keepdim=True) * (norms / norms.sum(dim=1, keepdim=True))).nan_to_num()
+    shares_of_target = norms / norms.sum(dim=2, keepdim=True)
+    shares_of_source = norms / norms.sum(dim=1, keepdim=True)
+    return (shares_of_target * shares_of_source).nan_to_num()
 
 
 def mark_row_and_column_maxima(values: Float[Tensor, "*L N M"]) -> Bool[Tensor, "*L N M"]:
@@ -142,7 +147,9 @@ def cross_norms(
     # The row that reads the token before a piece writes that piece.
     decoder_inputs = pad_sentences([[BOS, *target[:-1]] for target in targets], device)
     layers, measure_layer = enumerate(model.decoder), measure or contribution_norms
-    projections = {f"decoder.{n}.cross": layer.get_parameter("cross.output.weight") for n, layer in layers}
+    projections: dict[str, Tensor] = {}
+    for n, layer in layers:
+        projections[f"decoder.{n}.cross"] = layer.get_parameter("cross.output.weight")
     values: dict[str, Tensor] = {}
     norms: list[Float[Tensor, "B *C T S"]] = []
 
@@ -154,7 +161,8 @@ def cross_norms(
             norms.append(measure_layer(value, values.pop(attention), projections[attention]))
         return value
 
-    model.decode(decoder_inputs, model.encode(pad_sentences(list(sources), device)), watch=Watcher(see))
+    memory = model.encode(pad_sentences(list(sources), device))
+    model.decode(decoder_inputs, memory, watch=Watcher(see))
     return torch.stack(norms)
 
 
@@ -174,7 +182,8 @@ def contribution_norms(
     # vectors v[h, s] W_O[h] of s with one another.
     vectors = project_values(v.to(pattern.dtype), output.to(pattern.dtype))
     mixed = torch.einsum("bhts,bshg->bgts", pattern, vectors @ vectors.mT)
-    return (mixed * pattern).sum(dim=1).clamp(min=0.0).sqrt()  # rounding may leave a square just below 0
+    # Rounding may leave a square just below 0.
+    return (mixed * pattern).sum(dim=1).clamp(min=0.0).sqrt()
 
 
 def project_values(v: Float[Tensor, "B H S E"], output: Float[Tensor, "D HE"]) -> Float[Tensor, "B S H D"]:

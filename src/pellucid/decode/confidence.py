@@ -67,7 +67,8 @@ class Calibration:
     """What the grades follow from; None in a calibration of an older version."""
 
     def __post_init__(self) -> None:
-        if len(self.weights) != len(confidence_features(-1.0, 1, 1)) or not all(map(isfinite, self.weights)):
+        features = confidence_features(-1.0, 1, 1)
+        if len(self.weights) != len(features) or not all(map(isfinite, self.weights)):
             raise ValueError("the weights are not one finite number for each feature")
 
     def confidence_of(self, log_prob: float, pieces: int, source_pieces: int) -> float:
@@ -85,7 +86,9 @@ class Calibration:
         It is None without a curve, and where `word_log_probs` is None.
         """
         log_probs = None if self.words is None else word_log_probs(text, pieces, piece_log_probs)
-        return None if self.words is None or log_probs is None else tuple(map(self.words.confidence_at, log_probs))
+        if self.words is None or log_probs is None:
+            return None
+        return tuple(map(self.words.confidence_at, log_probs))
 
     def to_json(self) -> str:
         """Return the calibration as the text of its file."""

@@ -65,7 +65,8 @@ def greedy_search(
             observe(_choice_as_step(log_probs, token_log_probs, sentences, last_tokens))
         margins = margins.minimum(margin)
         tokens = torch.cat([tokens, last_tokens[:, None]], dim=1)
-        token_log_probs = torch.cat([token_log_probs, log_probs.gather(1, last_tokens[:, None])], dim=1)
+        last_log_probs = log_probs.gather(1, last_tokens[:, None])
+        token_log_probs = torch.cat([token_log_probs, last_log_probs], dim=1)
         ended = last_tokens == EOS
         cut = ~ended & (remaining <= tokens.shape[1])
         active = (~ended & ~cut).nonzero()[:, 0]
@@ -168,9 +169,11 @@ def draw_piece(
         tokens = torch.arange(vocabulary, device=log_probs.device).expand_as(log_probs)
 
     probs = (ordered / temperature).softmax(dim=1)
-    probs_before = probs.cumsum(dim=1) - probs  # what the likelier tokens have together: the first one always stays
+    # What the likelier tokens have together: the first one always stays.
+    probs_before = probs.cumsum(dim=1) - probs
     probs = torch.where(probs_before < top_p, probs, 0.0)
     ends = probs.cumsum(dim=1)
     rank = torch.searchsorted(ends, uniform[:, None].to(probs.dtype) * ends[:, -1:], right=True)
-    rank = rank.minimum((ends < ends[:, -1:]).sum(dim=1, keepdim=True))  # rounding may carry a draw past the end
+    # Rounding may carry a draw past the end.
+    rank = rank.minimum((ends < ends[:, -1:]).sum(dim=1, keepdim=True))
     return tokens.gather(1, rank)[:, 0]

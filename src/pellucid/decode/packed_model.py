@@ -15,8 +15,11 @@ from pellucid.cpu import has_native_bfloat16
 from pellucid.model import Transformer
 from pellucid.model.dropout import Dropout
 
-LARGE = 2**16  # numbers in a matrix from which packing it pays: a packed product takes 15 to 60 microseconds to begin
-ENOUGH = 2**17  # multiplications from which the packed product is the quicker one (benchmarks/results/one-model.md)
+# Numbers in a matrix from which packing it pays: a packed product takes 15 to 60 microseconds to
+# begin.
+LARGE = 2**16
+# Multiplications from which the packed product is quicker (benchmarks/results/one-model.md).
+ENOUGH = 2**17
 # Part that takes the place of dropout in a copy, which is for inference only: a sixth of the
 # copying is saved.
 NO_DROPOUT = nn.Identity()
@@ -64,7 +67,8 @@ class PackedWeight(Tensor):
         # itself, more slowly.
         rows = x.reshape(-1, x.shape[-1])
         packed = self.pack() if self.packed is None else self.packed
-        return torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "").view(*x.shape[:-1], -1)
+        product = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
+        return product.view(*x.shape[:-1], -1)
 
     def pack(self) -> Tensor:
         """Make the packed copy, at the first product: a matrix that is only used in parts needs no copy."""
@@ -101,7 +105,8 @@ def can_pack(weight: Tensor) -> bool:
 
     The packing operators are the ones torch.compile uses.
     """
-    if weight.dim() != 2 or weight.device.type != "cpu" or platform.machine().lower() not in ("x86_64", "amd64"):
+    is_on_x86 = platform.machine().lower() in ("x86_64", "amd64")
+    if weight.dim() != 2 or weight.device.type != "cpu" or not is_on_x86:
         return False
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
@@ -149,7 +154,9 @@ class ModelPacker:
 
         copied: Any = object.__new__(type(module))
         copies[module] = copied
-        children = {name: self._copy_module(child, copies, packed) for name, child in module._modules.items()}
+        children: dict[str, Any] = {}
+        for name, child in module._modules.items():
+            children[name] = self._copy_module(child, copies, packed)
         # Children and tensors become plain attributes: nn.Module.__getattr__, which would look them
         # up, costs a tenth of a greedy search with a tiny model.
         copied.__dict__.update(vars(module) | module._parameters | module._buffers | children)
@@ -158,19 +165,19 @@ class ModelPacker:
             copied.__dict__["weight"] = self._pack(module.weight, packed)
 
         if can_call_directly(module):
-            copied.__class__ = _called_directly(type(module), isinstance(copied.__dict__.get("weight"), PackedWeight))
+            is_packed = isinstance(copied.__dict__.get("weight"), PackedWeight)
+            copied.__class__ = _called_directly(type(module), is_packed)
         return copied
 
     def _pack(self, weight: Tensor, packed: dict[int, tuple[Tensor, int, int, Tensor]]) -> Tensor:
         """Return the packed weight that is known from an earlier copy, or a new one if the weight has changed since."""
-        state = (
-            weight.data_ptr(),
-            weight._version,
-        )  # what changes when a weight is replaced or written to
+        # What changes when a weight is replaced or written to.
+        state = (weight.data_ptr(), weight._version)
         entry = packed.get(id(weight)) or self._packed.get(id(weight))
         if entry is None or entry[1:3] != state:
             entry = weight, *state, _pack_weight(weight)
-        packed[id(weight)] = entry  # which holds the weight itself, so that no other tensor gets its id
+        # The entry holds the weight itself, so that no other tensor gets its id.
+        packed[id(weight)] = entry
         return entry[3]
 
 

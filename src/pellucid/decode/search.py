@@ -139,10 +139,10 @@ def _blockwise_topk(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K
     candidates = blocked.gather(1, chosen_blocks[:, :, None].expand(-1, -1, TOPK_BLOCK)).flatten(1)
     # The numbers behind the last full block are candidates too.
     values, positions = torch.cat([candidates, x[:, blocks * TOPK_BLOCK :]], dim=1).topk(k)
-    in_blocks = (
-        chosen_blocks.gather(1, (positions // TOPK_BLOCK).clamp(max=k - 1)) * TOPK_BLOCK + positions % TOPK_BLOCK
-    )
-    return values, torch.where(positions < k * TOPK_BLOCK, in_blocks, positions + (blocks - k) * TOPK_BLOCK)
+    block_of_position = chosen_blocks.gather(1, (positions // TOPK_BLOCK).clamp(max=k - 1))
+    in_blocks = block_of_position * TOPK_BLOCK + positions % TOPK_BLOCK
+    behind_blocks = positions + (blocks - k) * TOPK_BLOCK
+    return values, torch.where(positions < k * TOPK_BLOCK, in_blocks, behind_blocks)
 
 
 def rank_hypotheses(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
@@ -188,14 +188,15 @@ class FinishedHypotheses:
             for number, tokens, log_probs in zip(
                 numbers.tolist(), token_rows.tolist(), log_prob_rows.tolist(), strict=True
             ):
-                log_prob = fsum(log_probs)  # rounded once, so the sum does not depend on how it is added up
+                # Rounded once, so the sum does not depend on how it is added up.
+                log_prob = fsum(log_probs)
                 if not isfinite(log_prob):
                     unsound.add(number)
                 # The divisor counts EOS; the tokens of a hypothesis do not include it.
                 score = log_prob / length_divisor(len(log_probs), self.length_penalty)
-                hypotheses[number].append(
-                    Hypothesis(tokens[:-1] if stop == "eos" else tokens, score, log_prob, stop, log_probs)
-                )
+                written = tokens[:-1] if stop == "eos" else tokens
+                hypothesis = Hypothesis(written, score, log_prob, stop, log_probs)
+                hypotheses[number].append(hypothesis)
 
         for number in unsound:
             hypotheses[number] = []
@@ -259,7 +260,8 @@ def no_repeat_rule(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = (
     """
     assert all(size >= 0 for size in sizes)
     size_of_sentence = torch.tensor(sizes, dtype=torch.int64)
-    prefix_lengths = torch.tensor([len(prefix) for prefix in prefixes] or [0] * len(sizes), dtype=torch.int64)
+    lengths = [len(prefix) for prefix in prefixes] or [0] * len(sizes)
+    prefix_lengths = torch.tensor(lengths, dtype=torch.int64)
     distinct_sizes = sorted(set(sizes) - {0})
 
     def rule(log_probs: Float[Tensor, "R V"], tokens: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
@@ -273,8 +275,10 @@ def no_repeat_rule(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = (
             windows = tokens.unfold(1, size, 1)
             last_tokens = tokens[:, tokens.shape[1] - size + 1 :]
             # EOS is never forbidden: it is not written before the end, so it stands in no window.
-            repeats = (windows[:, :, :-1] == last_tokens[:, None]).all(dim=2) & (size_of_row == size)[:, None]
-            penalties = torch.zeros_like(repeats, dtype=log_probs.dtype).masked_fill_(repeats, -torch.inf)
+            repeats = (windows[:, :, :-1] == last_tokens[:, None]).all(dim=2)
+            repeats &= (size_of_row == size)[:, None]
+            penalties = torch.zeros_like(repeats, dtype=log_probs.dtype)
+            penalties.masked_fill_(repeats, -torch.inf)
             log_probs.scatter_add_(1, windows[:, :, -1], penalties)
 
     return rule

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.text.casing import (
@@ -94,7 +95,9 @@ class SourceReader:
     @property
     def unknown_marks(self) -> frozenset[str]:
         """Kinds of marks around a line that are kept around its translation, because the model has not learned them."""
-        return frozenset() if self.profile is None or not self.adapts else self.profile.unknown_marks
+        if self.profile is None or not self.adapts:
+            return frozenset()
+        return self.profile.unknown_marks
 
     def read(self, text: str, keep_case: bool = False) -> ReadText:
         """Return what the model reads for a text without tags.
@@ -133,9 +136,9 @@ class SourceReader:
         if is_in_small_letters(text) and profile.has_few_small_letters:
             return "small"
 
-        if recase_capital_words(text, profile.word_forms, False) != text and not profile.has_capitals:
-            return "words"
-        return None
+        if profile.has_capitals or recase_capital_words(text, profile.word_forms, False) == text:
+            return None
+        return "words"
 
     def knows(self, character: str) -> bool:
         """Whether the model can read a character as it is."""
@@ -155,7 +158,7 @@ class SourceReader:
 
     def unknown_characters(self, texts: Iterable[str]) -> list[str]:
         """Return the characters of texts that the tokenizer makes the unknown piece of, in order of appearance."""
-        characters = list(dict.fromkeys(character for text in texts for character in text if not character.isspace()))
+        characters = [one for one in dict.fromkeys(chain.from_iterable(texts)) if not one.isspace()]
         # Each alone: the tokenizer may spell a character plainly before it looks for a piece, and
         # no list tells that.
         rows = self.tokenizer.encode_source_text(characters)

@@ -81,7 +81,8 @@ class TorchEngine:
         self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig, workers: int
     ) -> Iterator[list[list[Hypothesis]]]:
         """Search batch by batch, in order, several at the same time."""
-        self.copy_models()  # once before the threads, so that they share one packed copy of each weight
+        # Once before the threads, so that they share one packed copy of each weight.
+        self.copy_models()
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             yield from pool.map(partial(self.search, config=config), batches)
 
@@ -177,8 +178,11 @@ class TorchEngine:
         draws = []
         for request in requests:
             number = (request.number, request.segment) if request.segment else (request.number,)
-            generators = [np.random.default_rng([config.seed, *number, copy]) for copy in range(config.n_best)]
-            draws.append([generator.random(length) for generator in generators])
+            draws_of_line = []
+            for copy in range(config.n_best):
+                generator = np.random.default_rng([config.seed, *number, copy])
+                draws_of_line.append(generator.random(length))
+            draws.append(draws_of_line)
         return torch.tensor(np.array(draws), dtype=torch.float32, device=self.device)
 
     def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
@@ -240,9 +244,11 @@ def score_targets(model: Transformer, sources: list[list[int]], targets: list[li
     labels = pad_sentences(targets, device)
     # Teacher forcing: the decoder reads the target shifted right, from BOS to the last token but
     # one.
-    logits = model(pad_sentences(sources, device), pad_sentences([[BOS, *ids[:-1]] for ids in targets], device))
-    log_probs = log_probabilities(logits.flatten(0, 1)).gather(1, labels.flatten()[:, None]).view_as(labels)
-    return [row[: len(ids)] for row, ids in zip(log_probs.tolist(), targets, strict=True)]
+    decoder_inputs = pad_sentences([[BOS, *ids[:-1]] for ids in targets], device)
+    logits = model(pad_sentences(sources, device), decoder_inputs)
+    log_probs = log_probabilities(logits.flatten(0, 1)).gather(1, labels.flatten()[:, None])
+    rows = log_probs.view_as(labels).tolist()
+    return [row[: len(ids)] for row, ids in zip(rows, targets, strict=True)]
 
 
 def pad_sentences(sentences: list[list[int]], device: torch.device, padding: int = PAD) -> Int[Tensor, "B S"]:
@@ -271,8 +277,10 @@ def ensemble_step(steps: Sequence[Step]) -> Step:
     """
 
     def step(ids: Int[Tensor, " R"], state: EnsembleState) -> Float[Tensor, "R V"]:
-        models = zip(steps, state.states, strict=True)
-        log_probs = [log_probabilities(model_step(ids, own_state)) for model_step, own_state in models]
+        log_probs: list[Float[Tensor, "R V"]] = []
+        for model_step, own_state in zip(steps, state.states, strict=True):
+            log_probs.append(log_probabilities(model_step(ids, own_state)))
+
         # The mean of log-probabilities instead would let one model alone rule a token out. The
         # searches take another log-softmax of this, which leaves log-probabilities as they are.
         return reduce(torch.logaddexp, log_probs) - log(len(steps))

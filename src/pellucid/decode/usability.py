@@ -44,7 +44,8 @@ class QualityEstimate:
 
     def __post_init__(self) -> None:
         numbers = (*self.weights, self.redo_below, self.look_below)
-        if len(self.weights) != len(quality_features(-1.0, 1, 1)) or not all(map(isfinite, numbers)):
+        features = quality_features(-1.0, 1, 1)
+        if len(self.weights) != len(features) or not all(map(isfinite, numbers)):
             raise ValueError("the weights of quality are not one finite number for each feature")
         if self.redo_below > self.look_below:
             raise ValueError("the bound of redo is above that of look")

@@ -116,6 +116,7 @@ def create_app(
     )
     app.state.service = service
     install_error_handlers(app)
+
     # LibreTranslate's clients send the key in the body: these routes check it after reading that.
     for routes in (libretranslate_routes, cat_tool_routes, file_routes, _operation_routes):
         app.include_router(routes(service))
@@ -131,7 +132,9 @@ def _operation_routes(service: Service) -> APIRouter:
 
     @router.get(
         "/health",
-        responses={503: {"model": Problem, "description": "the model's threads have stopped, or are stuck"}},
+        responses={
+            503: {"model": Problem, "description": "the model's threads have stopped, or are stuck"}
+        },
     )
     async def health() -> dict[str, str]:
         """Say that the server and the threads that run the model are up, and get on."""
@@ -142,8 +145,10 @@ def _operation_routes(service: Service) -> APIRouter:
         if service.is_stuck:
             seconds = f"{service.limits.stuck:g} s"
             raise Refusal(
-                503, f"the thread that runs the model has been at one piece of work for {seconds}; restart it"
+                503,
+                f"the thread that runs the model has been at one piece of work for {seconds}; restart it",
             )
+
         return {"status": "ok"}
 
     @router.get(
@@ -161,7 +166,10 @@ def _operation_routes(service: Service) -> APIRouter:
 
 
 def _list_middleware(
-    service: Service, hosts: Collection[str] | None, origins: Collection[str], log: RequestLog | None
+    service: Service,
+    hosts: Collection[str] | None,
+    origins: Collection[str],
+    log: RequestLog | None,
 ) -> list[Any]:
     """List the middleware in the order in which a request passes it."""
     cors = Middleware(
@@ -171,6 +179,7 @@ def _list_middleware(
         allow_headers=["Authorization"],
         expose_headers=[IGNORED],
     )
+
     # Path and HEAD first: all below then sees a path, and GET. The counter stands outside what
     # refuses, so that it counts refusals too.
     return [

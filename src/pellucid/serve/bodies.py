@@ -44,7 +44,11 @@ STATUS_MEANINGS = {
     504: "not done in time",
 }
 
-JSON, ENCODED, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+JSON, ENCODED, PARTS = (
+    "application/json",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data",
+)
 
 _MOST_FIELDS = 1000
 # Bytes or characters that are parsed, validated or cut into pieces within a millisecond.
@@ -59,11 +63,16 @@ _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (_MOST_DIGITS + 1))
 _NO_CHARACTER = re.compile("[\ud800-\udfff]")
 # A parameter, quoted or plain (RFC 7578, section 4; RFC 2046, section 5.1.1). Nothing in either
 # pattern can match in two ways, so both take a time that is linear in the text.
-_BOUNDARY = re.compile(r';[ \t]*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))(?=[ \t]*(?:;|$))', re.IGNORECASE)
-_FIELD = re.compile(
-    rb'^content-disposition:[ \t]*form-data[^\r\n]*?;[ \t]*name="([^"\r\n]*)"', re.IGNORECASE | re.MULTILINE
+_BOUNDARY = re.compile(
+    r';[ \t]*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))(?=[ \t]*(?:;|$))', re.IGNORECASE
 )
-_FILE_NAME = re.compile(rb'^content-disposition:[^\r\n]*?;[ \t]*filename="([^"\r\n]*)"', re.IGNORECASE | re.MULTILINE)
+_FIELD = re.compile(
+    rb'^content-disposition:[ \t]*form-data[^\r\n]*?;[ \t]*name="([^"\r\n]*)"',
+    re.IGNORECASE | re.MULTILINE,
+)
+_FILE_NAME = re.compile(
+    rb'^content-disposition:[^\r\n]*?;[ \t]*filename="([^"\r\n]*)"', re.IGNORECASE | re.MULTILINE
+)
 
 
 class Problem(BaseModel):
@@ -80,7 +89,9 @@ class Refusal(Exception):
         self.status = status
 
 
-async def run_by_size(size: int, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
+async def run_by_size(
+    size: int, work: Callable[..., Result], *arguments: Any, **options: Any
+) -> Result:
     """Run work on so many bytes or characters: in a thread where it would hold up the event loop, otherwise here."""
     # The way to a thread and back costs two waits for Python's lock,
     # which are long while the server is busy.
@@ -128,7 +139,9 @@ async def read_fields(request: Request) -> dict[str, Any]:
     if kind == JSON:
         return address | await run_by_size(len(body), _parse_json, body)
     if kind == PARTS:
-        sections = await run_by_size(len(body), _split_multipart, body, request.headers["content-type"])
+        sections = await run_by_size(
+            len(body), _split_multipart, body, request.headers["content-type"]
+        )
         return _collect_fields((section.name, section.text) for section in sections) | address
     return await run_by_size(len(body), _parse_urlencoded, body, "body") | address
 
@@ -170,9 +183,10 @@ def _parse_integer(digits: str) -> int:
 def _parse_urlencoded(form: bytes, place: str) -> dict[str, Any]:
     """Parse the fields of a form that is written as a=b&c=d; raise `Refusal`, with its place, where it is invalid."""
     try:
-        return _collect_fields(
-            parse_qsl(form.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+        fields = parse_qsl(
+            form.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS
         )
+        return _collect_fields(fields)
     except ValueError as error:
         raise Refusal(422, f"the {place} is not a valid form: {error!s:.120}") from None
 
@@ -187,8 +201,8 @@ async def read_upload(request: Request) -> "tuple[dict[str, Any], Section | None
     files = [section for section in sections if section.name == "file"]
     if len(files) > 1:
         raise Refusal(422, f"file: the form has {len(files)} files, one is translated at a time")
-    fields = _collect_fields((section.name, section.text) for section in sections if section.name != "file")
-    return fields, files[0] if files else None
+    texts = [(section.name, section.text) for section in sections if section.name != "file"]
+    return _collect_fields(texts), files[0] if files else None
 
 
 @dataclass(frozen=True)
@@ -205,7 +219,9 @@ class Section:
         try:
             return self.value.decode()
         except UnicodeDecodeError as error:
-            raise Refusal(422, f"the field {self.name!r:.40} is not UTF-8: {error!s:.120}") from None
+            raise Refusal(
+                422, f"the field {self.name!r:.40} is not UTF-8: {error!s:.120}"
+            ) from None
 
 
 def _split_multipart(body: bytes, content_type: str) -> list[Section]:
@@ -217,16 +233,24 @@ def _split_multipart(body: bytes, content_type: str) -> list[Section]:
     """
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
-        raise Refusal(422, "the body is not a form: its type names no boundary, so its parts cannot be separated")
+        raise Refusal(
+            422,
+            "the body is not a form: its type names no boundary, so its parts cannot be separated",
+        )
+
     # The line break before a delimiter belongs to it; the body gets one in
     # front, so that its first delimiter counts too.
     delimiter = b"\r\n--" + (boundary[1] or boundary[2]).encode("latin-1")
+
     # Splitting one further than allowed is enough to know that there are too many fields.
     sections = (b"\r\n" + body).split(delimiter, _MOST_FIELDS + 2)[1:]
     if not sections or not sections[-1].startswith(b"--"):
         if len(sections) > _MOST_FIELDS:
-            raise Refusal(422, f"the form has more than {_MOST_FIELDS:,} fields, as many as this server reads")
+            raise Refusal(
+                422, f"the form has more than {_MOST_FIELDS:,} fields, as many as this server reads"
+            )
         raise Refusal(422, "the body is not a form: its last part does not end with the boundary")
+
     return [_parse_part(section) for section in sections[:-1]]
 
 
@@ -282,7 +306,10 @@ def validate_table(form: type[Form], table: Mapping[str, Any], *, strict: bool) 
     # Counted before pydantic, which makes an error of about a kilobyte for each: 500,000 of them
     # took half a gigabyte and stopped the event loop for seconds.
     if len(table) > _MOST_FIELDS:
-        raise Refusal(422, f"the body has {len(table):,} fields, this server reads {_MOST_FIELDS:,}")
+        raise Refusal(
+            422, f"the body has {len(table):,} fields, this server reads {_MOST_FIELDS:,}"
+        )
+
     # Before pydantic, whose messages repeat the names of unknown fields:
     # half a surrogate pair could not be sent.
     _refuse_invalid_text(table)
@@ -292,7 +319,9 @@ def validate_table(form: type[Form], table: Mapping[str, Any], *, strict: bool) 
         problems = _describe_errors(error.errors(include_url=False))
         # A field whose name is misspelt is missing under its right one.
         ignored = list_ignored(form, table)
-        raise Refusal(422, f"{problems} (not known here: {ignored})" if ignored else problems) from None
+        if ignored:
+            problems += f" (not known here: {ignored})"
+        raise Refusal(422, problems) from None
 
 
 def list_ignored(form: type[BaseModel], table: Mapping[str, Any]) -> str:
@@ -329,7 +358,9 @@ def _refuse_invalid_text(value: Any) -> None:
             if "\0" in value:
                 raise Refusal(422, "the text holds a NUL, which no text may contain")
             if _NO_CHARACTER.search(value):
-                raise Refusal(422, "the text holds half of a surrogate pair, which is not a character")
+                raise Refusal(
+                    422, "the text holds half of a surrogate pair, which is not a character"
+                )
 
 
 def _describe_errors(errors: Iterable[Mapping[str, Any]]) -> str:
@@ -341,12 +372,11 @@ def _describe_errors(errors: Iterable[Mapping[str, Any]]) -> str:
     problems = []
     for error in islice(errors, 5):
         # pydantic says of an unknown field only that extra inputs are not permitted.
-        reason = (
-            "there is no such field"
-            if error["type"] == "extra_forbidden"
-            else f"{error['msg'].removeprefix('Value error, '):.200}"
-        )
+        reason = f"{error['msg'].removeprefix('Value error, '):.200}"
+        if error["type"] == "extra_forbidden":
+            reason = "there is no such field"
         problems.append(f"{'.'.join(map(str, error['loc'])):.80}: {reason}")
+
     return "; ".join(problems)
 
 
@@ -357,8 +387,10 @@ def problem_response(status: int, reason: str) -> JSONResponse:
 
 def documented_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the refusals of a route for OpenAPI: these statuses, and those that any route may give."""
-    all_statuses = {400, 408, 413, 421, 422, 429, 503, *statuses}
-    return {status: {"model": Problem, "description": STATUS_MEANINGS[status]} for status in sorted(all_statuses)}
+    responses: dict[int | str, dict[str, Any]] = {}
+    for status in sorted({400, 408, 413, 421, 422, 429, 503, *statuses}):
+        responses[status] = {"model": Problem, "description": STATUS_MEANINGS[status]}
+    return responses
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -371,13 +403,17 @@ def install_error_handlers(app: FastAPI) -> None:
     # Starlette and FastAPI would answer the next two with {"detail": ...},
     # which LibreTranslate's clients do not read.
     @app.exception_handler(RequestValidationError)
-    async def answer_invalid_parameters(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def answer_invalid_parameters(
+        request: Request, error: RequestValidationError
+    ) -> JSONResponse:
         return problem_response(422, _describe_errors(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def answer_no_route(request: Request, error: HTTPException) -> JSONResponse:
         if error.status_code == 404:
-            return problem_response(404, "there is nothing at this path; /openapi.json lists what there is")
+            return problem_response(
+                404, "there is nothing at this path; /openapi.json lists what there is"
+            )
         answer = problem_response(error.status_code, f"{error.detail}".lower())
         # Such as Allow, which a 405 must carry (RFC 9110, section 15.5.6).
         answer.headers.update(error.headers or {})

@@ -78,10 +78,14 @@ class Connections:
             self._complained[sentence] = now
             logging.getLogger("pellucid.serve").warning(sentence)
 
-    def handle_loop_error(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+    def handle_loop_error(
+        self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]
+    ) -> None:
         """Log in one line that no more files can be opened; leave every other error to asyncio."""
         if getattr(context.get("exception"), "errno", None) in (errno.EMFILE, errno.ENFILE):
-            self.complain(f"no connection is accepted: {os.strerror(errno.EMFILE).lower()}; raise `ulimit -n`")
+            self.complain(
+                f"no connection is accepted: {os.strerror(errno.EMFILE).lower()}; raise `ulimit -n`"
+            )
         else:
             loop.default_exception_handler(dict(context))
 
@@ -110,6 +114,7 @@ class _ChunkCounter(h11.Connection):
             # and one read of the socket may hold 43,000.
             if self.are_too_small:
                 raise h11.RemoteProtocolError("the chunks of the body are too small")
+
         return event
 
 
@@ -158,7 +163,8 @@ class Connection(H11Protocol):
             # Only this one is incomplete: all others are being answered, so it must go.
             if oldest is self:
                 self._refuse(
-                    503, f"{self.server_connections.limit} connections are open already, which is as many as may be"
+                    503,
+                    f"{self.server_connections.limit} connections are open already, which is as many as may be",
                 )
             else:
                 oldest.give_way()
@@ -192,7 +198,9 @@ class Connection(H11Protocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.server_connections.incomplete.setdefault(self)
-        self._dropping_timer = self.loop.call_later(self.server_connections.arrival_seconds, self.transport.abort)
+        self._dropping_timer = self.loop.call_later(
+            self.server_connections.arrival_seconds, self.transport.abort
+        )
 
         try:
             self.transport.write_eof()
@@ -218,7 +226,9 @@ class Connection(H11Protocol):
         """Stop after the requests under way, and those sent before the client could know, are answered."""
         if self._dropping_timer:
             self.transport.abort()
-        self.loop.call_later(ON_ITS_WAY, lambda: self.transport.is_closing() or super(Connection, self).shutdown())
+        self.loop.call_later(
+            ON_ITS_WAY, lambda: self.transport.is_closing() or super(Connection, self).shutdown()
+        )
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, or comes in too small chunks, with the same JSON as every other refusal."""
@@ -245,6 +255,7 @@ class Connection(H11Protocol):
         # now and then keeps its place in the queue.
         elif self._header_timer or not has_half_body:
             self._stop_waiting()
+
         if has_half_body:
             self.server_connections.incomplete.setdefault(self)
 
@@ -280,11 +291,11 @@ class Connection(H11Protocol):
         # Written by hand: there is no request yet that the application could answer.
         self._stop_waiting()
         answer = problem_response(status, reason)
-        head = "".join(f"{name.decode()}: {value.decode()}\r\n" for name, value in answer.raw_headers)
-        self.transport.write(
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{head}connection: close\r\n\r\n".encode()
-            + bytes(answer.body)
-        )
+        head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+        for name, value in answer.raw_headers:
+            head += f"{name.decode()}: {value.decode()}\r\n"
+        head += "connection: close\r\n\r\n"
+        self.transport.write(head.encode() + bytes(answer.body))
         self.transport.close()
 
 
@@ -301,9 +312,12 @@ def most_open_files() -> int:
 def bind_socket(host: str, port: int) -> socket.socket:
     """Return a listening socket at this address; raise ValueError, saying what to do, where there can be none."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, address = addresses[0]
     except (OSError, UnicodeError) as error:
-        raise ValueError(f"--host {host!r}: no address of this machine ({error}); try 127.0.0.1") from None
+        raise ValueError(
+            f"--host {host!r}: no address of this machine ({error}); try 127.0.0.1"
+        ) from None
 
     listener = socket.socket(family, kind, protocol)
     try:
@@ -314,7 +328,10 @@ def bind_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         reason = (error.strerror or str(error)).lower()
-        raise ValueError(f"cannot listen on {host} port {port}: {reason}; try another --port") from None
+        raise ValueError(
+            f"cannot listen on {host} port {port}: {reason}; try another --port"
+        ) from None
+
     return listener
 
 
@@ -324,10 +341,12 @@ def serve_until_stopped(app: "FastAPI", listener: socket.socket, limits: Limits)
     # translates then has it for a whole interval: at 5 ms, Python's own, a request took a tenth of
     # a second in such waits alone.
     sys.setswitchinterval(_SWITCH_SECONDS)
+
     # Begun when the server is told to stop, and needed where even the event loop gets no turn any
     # more, or the end of the process takes too long; otherwise all has ended before.
     last_resort = Timer(limits.stopping + _LAST_SECONDS, _end_process)
     last_resort.daemon = True
+
     # After its shutdown uvicorn raises the signal again, for the handler
     # it found: SIGTERM then ends like Ctrl-C.
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -340,12 +359,16 @@ def serve_until_stopped(app: "FastAPI", listener: socket.socket, limits: Limits)
 
 def _end_process() -> None:
     """End the process at once, even if its threads are still at work."""
-    logging.getLogger("pellucid.serve").warning("stopped; some of the work did not end in time and was left")
+    logging.getLogger("pellucid.serve").warning(
+        "stopped; some of the work did not end in time and was left"
+    )
     sys.stderr.flush()
     os._exit(0)
 
 
-def make_server(app: "FastAPI", limits: Limits, on_stop: Callable[[], object] = lambda: None) -> "uvicorn.Server":
+def make_server(
+    app: "FastAPI", limits: Limits, on_stop: Callable[[], object] = lambda: None
+) -> "uvicorn.Server":
     """Make the uvicorn server of an application, with limits on its connections and on the time it takes to stop.
 
     `on_stop` is called when it is told to stop.

@@ -29,20 +29,24 @@ class Corrections:
         self.path = Path(path)
         suffix = self.path.suffix.lower()
         if suffix != ".jsonl":
-            old = "; what is in an old file stays there, and `pellucid improve` reads it" if suffix == ".tsv" else ""
-            raise ValueError(
-                f"{path} must end in .jsonl: each correction is stored as a JSON object with its languages{old}"
-            )
+            reason = "each correction is stored as a JSON object with its languages"
+            if suffix == ".tsv":
+                reason += "; what is in an old file stays there, and `pellucid improve` reads it"
+            raise ValueError(f"{path} must end in .jsonl: {reason}")
 
         if self.path.is_fifo() or self.path.is_socket():
-            raise ValueError(f"{path} is a pipe or a socket; corrections are appended to a file, so name one")
+            raise ValueError(
+                f"{path} is a pipe or a socket; corrections are appended to a file, so name one"
+            )
 
         # Found out now, and not when the first correction is lost.
         with self.path.open("ab+") as file:
             file.seek(0)
             first = file.readline(_LONGEST_FIRST_LINE)
         if first.strip() and not first.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
-            raise ValueError(f"{path}:1: no JSON object, so this is no file of corrections; name another one")
+            raise ValueError(
+                f"{path}:1: no JSON object, so this is no file of corrections; name another one"
+            )
 
         self._lock = Lock()
 
@@ -51,7 +55,9 @@ class Corrections:
         texts = [" ".join(text.translate(_ONE_LINE).split()) for text in (source, target)]
         for field, text in zip(("q", "s"), texts, strict=True):
             if not any(map(_is_visible, text)):
-                raise Refusal(422, f"{field}: there is nothing to see in this text, so it is not stored")
+                raise Refusal(
+                    422, f"{field}: there is nothing to see in this text, so it is not stored"
+                )
 
         row = {
             "source": texts[0],
@@ -70,7 +76,9 @@ class Corrections:
                 is_open = size > 0 and os.pread(file, 1, size - 1) != b"\n"
                 content = b"\n" * is_open + line
                 if size + len(content) > _LARGEST:
-                    raise Refusal(503, f"{size:,} bytes of corrections are stored already, as many as may be")
+                    raise Refusal(
+                        503, f"{size:,} bytes of corrections are stored already, as many as may be"
+                    )
                 try:
                     written = os.write(file, content)
                     if written < len(content):
@@ -78,7 +86,9 @@ class Corrections:
                     os.fsync(file)
                 except OSError as error:
                     os.ftruncate(file, size)
-                    raise Refusal(503, f"the correction could not be stored: {error.strerror or error}") from None
+                    raise Refusal(
+                        503, f"the correction could not be stored: {error.strerror or error}"
+                    ) from None
             finally:
                 os.close(file)
 

@@ -54,9 +54,12 @@ class Direction:
             if not fitting:
                 raise ValueError(describe_missing_direction(codes, source, target))
             codes = [self.languages] if self.languages in codes else fitting[:1]
+
         return [replace(self, languages=languages, base=self) for languages in codes]
 
-    def find_other_languages(self, manifest: Mapping[str, Any], served: Iterable[Languages]) -> str | None:
+    def find_other_languages(
+        self, manifest: Mapping[str, Any], served: Iterable[Languages]
+    ) -> str | None:
         """Return what a model in its place translates, where that is something else; None where it may be served.
 
         `served` are the languages in which this direction is offered.
@@ -65,7 +68,8 @@ class Direction:
             return None
 
         offered, before = _list_codes(manifest), _list_codes(self.manifest)
-        is_multilingual, was_multilingual = (bool(one.get("directions")) for one in (manifest, self.manifest))
+        is_multilingual = bool(manifest.get("directions"))
+        was_multilingual = bool(self.manifest.get("directions"))
         if is_multilingual != was_multilingual:
             fits = False
         elif is_multilingual:
@@ -78,7 +82,8 @@ class Direction:
 
         if fits:
             return None
-        return ", ".join(f"{source} to {target}" for source, target in offered) or "languages that it does not name"
+        names = [f"{source} to {target}" for source, target in offered]
+        return ", ".join(names) or "languages that it does not name"
 
     def set_language(self, model: Model) -> Model:
         """Return its model with the language to write, where that model writes several."""
@@ -109,6 +114,7 @@ class Directions:
         # A multilingual model stands here by what its directions have in common.
         self._loaded = OrderedDict({self._first_loaded: (first_model, self._identity(self.first))})
         self.failed_reloads = 0
+
         # The state of its directory in which a model was last refused, so that each is told once.
         self._refused: dict[Direction, tuple[int, ...] | None] = {}
 
@@ -118,9 +124,12 @@ class Directions:
                 raise ValueError(
                     f"{direction.directory} does not say its languages; name them: serve en:es={direction.directory}"
                 )
+
             for other in self.all[:number]:
                 if other.languages == direction.languages:
-                    raise ValueError(f"{other.directory} and {direction.directory} both translate {other.languages}")
+                    raise ValueError(
+                        f"{other.directory} and {direction.directory} both translate {other.languages}"
+                    )
 
     @property
     def _first_loaded(self) -> Direction:
@@ -163,7 +172,8 @@ class Directions:
                     languages = " and ".join(map(str, self._served_as(direction)))
                     state = "is away" if identity is None else "cannot be used"
                     raise Refusal(
-                        503, f"the model for {languages} {state} at the moment; the log of the server says why"
+                        503,
+                        f"the model for {languages} {state} at the moment; the log of the server says why",
                     ) from None
                 # Not tried again until the directory changes once more.
                 model = kept
@@ -173,29 +183,41 @@ class Directions:
                 self._loaded.move_to_end(direction)
                 # The page looks into the first model, so that one stays.
                 while len(self._loaded) > max(self._most, 2):
-                    del self._loaded[next(one for one in self._loaded if one is not self._first_loaded)]
+                    oldest = next(one for one in self._loaded if one is not self._first_loaded)
+                    del self._loaded[oldest]
+
             return model
 
     def _load_fitting(self, direction: Direction) -> Model:
         """Load a model; raise ValueError for one of other languages than those it is served for."""
         model, served = direction.load(), self._served_as(direction)
         if (others := direction.find_other_languages(model.manifest, served)) is not None:
-            raise ValueError(f"it translates {others}, and is served for {' and '.join(map(str, served))}")
+            raise ValueError(
+                f"it translates {others}, and is served for {' and '.join(map(str, served))}"
+            )
         return model
 
     def _served_as(self, direction: Direction) -> list[Languages]:
         return [one.languages for one in self.all if (one.base or one) is direction]
 
     def _tell_once(
-        self, direction: Direction, identity: tuple[int, ...] | None, error: Exception, goes_on: bool
+        self,
+        direction: Direction,
+        identity: tuple[int, ...] | None,
+        error: Exception,
+        goes_on: bool,
     ) -> None:
         """Log and count that a model cannot be used, once for each state of its directory."""
         if direction in self._refused and self._refused[direction] == identity:
             return
         self._refused[direction] = identity
         self.failed_reloads += 1
-        end = "; the one in memory goes on" if goes_on else "; requests for it are told to come again (503)"
-        logging.getLogger("pellucid.serve").warning("the model in %s is refused: %s%s", direction.directory, error, end)
+        then = "requests for it are told to come again (503)"
+        if goes_on:
+            then = "the one in memory goes on"
+        logging.getLogger("pellucid.serve").warning(
+            "the model in %s is refused: %s; %s", direction.directory, error, then
+        )
 
     def _current(self, direction: Direction) -> Model | None:
         """Return the model of a direction if it is in memory in its newest form."""
@@ -220,7 +242,9 @@ class Directions:
             # Such a model takes all languages; what is no code would stand in the names of files.
             for side, code in (("source", source), ("target", target)):
                 if not is_language_code(code) and (side, code) != ("source", "auto"):
-                    raise Refusal(422, f"{side}: {code!r:.40} is not a language code; write es, spa or pt-BR")
+                    raise Refusal(
+                        422, f"{side}: {code!r:.40} is not a language code; write es, spa or pt-BR"
+                    )
 
         fitting = [direction for direction in self.all if direction.languages.fit(source, target)]
         if not fitting:
@@ -232,7 +256,12 @@ class Directions:
                     f"source and target are one language, {language}, which {who} does not translate into itself; "
                     "name another target",
                 )
-            raise Refusal(422, describe_missing_direction((one.languages for one in self.all), source, target, who))
+            raise Refusal(
+                422,
+                describe_missing_direction(
+                    (one.languages for one in self.all), source, target, who
+                ),
+            )
 
         if len(fitting) == 1:
             return fitting[0]
@@ -242,15 +271,18 @@ class Directions:
         """Whether texts are asked for in their own language, which is one of those known here."""
         if source == "auto" or not is_same_variety(source, target):
             return False
-        is_known = any(is_same_variety(code, source) and is_same_variety(code, target) for code in self.targets)
-        return is_known and not any(direction.languages.fit(source, target) for direction in self.all)
+        if any(direction.languages.fit(source, target) for direction in self.all):
+            return False
+        own = [code for code in self.targets if is_same_variety(code, source)]
+        return any(is_same_variety(code, target) for code in own)
 
     def detect(self, texts: Sequence[str]) -> list[tuple[str, float]]:
         """Return the languages that the models read, each with the percentage of words known, the best known first."""
         sources: dict[str, float] = {}
         for direction in self.all:
             code = write_standard_code(direction.languages.source)
-            sources[code] = max(sources.get(code, 0.0), measure_known_words(direction.tokenizer, texts))
+            known = measure_known_words(direction.tokenizer, texts)
+            sources[code] = max(sources.get(code, 0.0), known)
         return sorted(sources.items(), key=lambda item: -item[1])
 
     @property
@@ -285,7 +317,9 @@ def measure_known_words(tokenizer: Tokenizer, texts: Iterable[str]) -> float:
         # Without EOS, and without the mark of a word's beginning where it is a piece of its own.
         names = [name for name in tokenizer.source_pieces(strip_eos(ids)) if name != "▁"]
         if tokenizer.config.kind == "char" or not all(map(joins_word, word)):
-            known += UNK not in ids and not any(re.fullmatch("<0x[0-9A-F]{2}>", name) for name in names)
+            has_bytes = any(re.fullmatch("<0x[0-9A-F]{2}>", name) for name in names)
+            known += UNK not in ids and not has_bytes
         else:
             known += len(names) == 1 and UNK not in ids
+
     return round(100 * known / len(words), 1) if words else 0.0

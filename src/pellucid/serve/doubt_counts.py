@@ -28,7 +28,9 @@ class DoubtCounts:
     right_doubted: int = 0
 
 
-def count_doubts(model: Model, pairs: Iterable[tuple[str, str]], on_progress: Callable[[], None]) -> DoubtCounts:
+def count_doubts(
+    model: Model, pairs: Iterable[tuple[str, str]], on_progress: Callable[[], None]
+) -> DoubtCounts:
     """Count the doubts of a model on pairs, up to enough mistakes; `on_progress` is called before each sentence.
 
     Capital letters make no mistake. A line that is translated in parts, or cannot be traced, is

@@ -17,7 +17,12 @@ from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import Depends, Request, Security
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBasic, HTTPBasicCredentials, HTTPBearer
+from fastapi.security import (
+    HTTPAuthorizationCredentials,
+    HTTPBasic,
+    HTTPBasicCredentials,
+    HTTPBearer,
+)
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -65,12 +70,15 @@ class ReadRequestLine:
                 "path": unquote(f"/{path.decode('ascii')}"),
                 "raw_path": b"/" + path,
             }
+
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self.app(scope, receive, send)
             return
 
         async def send_without_body(message: Message) -> None:
-            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
 
         # Starlette's routes would answer HEAD by themselves, FastAPI's do not.
         await self.app({**scope, "method": "GET"}, receive, send_without_body)
@@ -107,6 +115,7 @@ class AddHeaders:
                 for name, value in SECURITY_HEADERS.items():
                     # A route may set one of these headers itself.
                     headers.setdefault(name, value)
+
             await send(message)
 
         try:
@@ -115,9 +124,9 @@ class AddHeaders:
             logging.getLogger("pellucid.serve").exception("a request failed")
             # Once the status line is sent there is no way to send another.
             if not started:
-                await problem_response(500, "the server failed through no fault of the request; its log says where")(
-                    scope, receive, send_with_headers
-                )
+                await problem_response(
+                    500, "the server failed through no fault of the request; its log says where"
+                )(scope, receive, send_with_headers)
 
 
 def _has_body(headers: Headers) -> bool:
@@ -141,22 +150,30 @@ class CheckHostAndOrigin:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self.refusal(Headers(scope=scope)) if scope["type"] == "http" else None
-        await (problem_response(refusal.status, str(refusal)) if refusal else self.app)(scope, receive, send)
+        answer = problem_response(refusal.status, str(refusal)) if refusal else self.app
+        await answer(scope, receive, send)
 
     def refusal(self, headers: Headers) -> Refusal | None:
         """Return the reason to refuse a request with these headers, or None."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if self.hosts is not None and _host_name(host) not in self.hosts:
-            return Refusal(421, f"this server is not called {host!r:.80}; add the name with --allow-host")
+            return Refusal(
+                421, f"this server is not called {host!r:.80}; add the name with --allow-host"
+            )
+
         # Programs send no Origin, and neither do browsers for the page's own GET requests.
         if origin is None or origin in self.origins or "*" in self.origins:
             return None
         scheme, _, origin_host = origin.lower().partition("://")
+
         # An https page reached this http server through a proxy, and
         # nobody puts a proxy before a loopback name.
         schemes = ("http",) if _host_name(host) in LOOPBACK else ("http", "https")
         if origin_host != host.lower() or scheme not in schemes:
-            return Refusal(403, f"pages of {origin!r:.80} may not use this server; allow them with --allow-origin")
+            return Refusal(
+                403,
+                f"pages of {origin!r:.80} may not use this server; allow them with --allow-origin",
+            )
         return None
 
 
@@ -173,7 +190,9 @@ def _host_name(host: str) -> str:
 class LimitRequests:
     """Reads the whole body when a route asks for it; refuses bodies too large or slow, and too many requests."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, refuse_if_full: Callable[[], None] = lambda: None):
+    def __init__(
+        self, app: ASGIApp, limits: Limits, refuse_if_full: Callable[[], None] = lambda: None
+    ):
         self.app = app
         self.limits = limits
         self.refuse_if_full = refuse_if_full
@@ -181,7 +200,8 @@ class LimitRequests:
         # Uploads take no place among the documents while they
         # arrive, so it is their bytes that are bounded.
         self.arriving = 0
-        self.most_arriving = limits.documents * limits.document_bytes + limits.open_requests * limits.body
+        documents = limits.documents * limits.document_bytes
+        self.most_arriving = documents + limits.open_requests * limits.body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in _ALWAYS_ANSWERED:
@@ -198,7 +218,9 @@ class LimitRequests:
                 largest = self.limits.body
                 if scope["path"] == "/translate_file":
                     largest = max(largest, self.limits.document_bytes + _FORM_BYTES)
-                await self.app(scope, self.read_body_when_asked(Headers(scope=scope), receive, largest), send)
+                await self.app(
+                    scope, self.read_body_when_asked(Headers(scope=scope), receive, largest), send
+                )
         except Refusal as refusal:
             await problem_response(refusal.status, str(refusal))(scope, receive, send)
 
@@ -207,7 +229,8 @@ class LimitRequests:
         """Count a request as open while the block runs; raise `Refusal` where too many are open."""
         if self.open.total() >= self.limits.open_requests:
             raise Refusal(
-                503, f"{self.limits.open_requests} requests are open already, which is as many as this server takes"
+                503,
+                f"{self.limits.open_requests} requests are open already, which is as many as this server takes",
             )
 
         from_one_address = self.limits.each or self.limits.open_requests
@@ -237,7 +260,11 @@ class LimitRequests:
             was_read = True
             length = headers.get("content-length", "")
             _refuse_large_body(int(length) if length.isdecimal() else 0, largest)
-            return {"type": "http.request", "body": await self.read_whole_body(receive, largest), "more_body": False}
+            return {
+                "type": "http.request",
+                "body": await self.read_whole_body(receive, largest),
+                "more_body": False,
+            }
 
         return receive_whole
 
@@ -254,19 +281,28 @@ class LimitRequests:
                     body += message.get("body", b"")
                     self.arriving += len(message.get("body", b""))
                     if self.arriving > self.most_arriving:
-                        raise Refusal(503, f"{self.most_arriving:,} bytes of requests are arriving, as many as may")
+                        raise Refusal(
+                            503,
+                            f"{self.most_arriving:,} bytes of requests are arriving, as many as may",
+                        )
+
                     _refuse_large_body(len(body), largest)  # `Connection` drops the rest
                     more = message.get("more_body", False)
         except TimeoutError:
-            raise Refusal(408, f"the request did not arrive completely within {self.limits.arrival:g} s") from None
+            raise Refusal(
+                408, f"the request did not arrive completely within {self.limits.arrival:g} s"
+            ) from None
         finally:
             self.arriving -= len(body)
+
         return bytes(body)
 
 
 def _refuse_large_body(length: int, largest: int) -> None:
     if length > largest:
-        raise Refusal(413, f"the body has more than {largest:,} bytes, as many as this server reads")
+        raise Refusal(
+            413, f"the body has more than {largest:,} bytes, as many as this server reads"
+        )
 
 
 class Metrics:
@@ -276,7 +312,9 @@ class Metrics:
         # Not the library's global registry, which refuses a second counter of the same name: a
         # process may hold two servers.
         self.registry = CollectorRegistry()
-        self.requests = Counter("pellucid_requests", "requests answered", ("path", "status"), registry=self.registry)
+        self.requests = Counter(
+            "pellucid_requests", "requests answered", ("path", "status"), registry=self.registry
+        )
         self.seconds = Histogram(
             "pellucid_request_seconds",
             "seconds from a request's arrival to its answer",
@@ -285,7 +323,9 @@ class Metrics:
             registry=self.registry,
         )
         self.texts = Counter("pellucid_texts", "texts translated", registry=self.registry)
-        self.characters = Counter("pellucid_characters", "characters in them", registry=self.registry)
+        self.characters = Counter(
+            "pellucid_characters", "characters in them", registry=self.registry
+        )
         self.together = Histogram(
             "pellucid_requests_together",
             "requests translated together",
@@ -368,7 +408,9 @@ _SHORTEST_KEY = 16  # fewest characters of a key: a shorter one could be guessed
 _MISSING_KEY, _WRONG_KEY = "Please contact the server operator to get an API key", "Invalid API key"
 
 _BASIC = HTTPBasic(
-    realm=REALM, auto_error=False, description="a key of this server as the password; browsers ask for it"
+    realm=REALM,
+    auto_error=False,
+    description="a key of this server as the password; browsers ask for it",
 )
 _BEARER = HTTPBearer(auto_error=False, description="a key of this server")
 
@@ -381,7 +423,9 @@ class ApiKeys:
     """
 
     def __init__(
-        self, keys: Iterable[str] | Mapping[str, int | None] = (), clock: Callable[[], float] = time.monotonic
+        self,
+        keys: Iterable[str] | Mapping[str, int | None] = (),
+        clock: Callable[[], float] = time.monotonic,
     ):
         rates = keys if isinstance(keys, Mapping) else dict.fromkeys(keys)
         # Digests only: the keys themselves need not stay in memory.
@@ -399,16 +443,30 @@ class ApiKeys:
         try:
             lines = [line.strip() for line in Path(path).read_text("utf-8").splitlines()]
         except UnicodeDecodeError:
-            raise ValueError(f"{path} is not a text file; it should hold API keys, one a line") from None
-        rows = {number: line.split() for number, line in enumerate(lines, start=1) if line and not line.startswith("#")}
-        # Problems name lines, never keys: what is printed may end in a log.
-        problems = [problem for number, row in rows.items() if (problem := _explain_invalid_key(number, row))]
-        if not rows:
+            raise ValueError(
+                f"{path} is not a text file; it should hold API keys, one a line"
+            ) from None
+
+        keys: dict[str, int | None] = {}
+        problems: list[str] = []
+        for number, line in enumerate(lines, start=1):
+            if not line or line.startswith("#"):
+                continue
+            key, *rate = line.split()
+            # Problems name lines, never keys: what is printed may end in a log.
+            if problem := _explain_invalid_key(number, [key, *rate]):
+                problems.append(problem)
+            else:
+                keys[key] = int(rate[0]) if rate else None
+
+        if not keys and not problems:
             problems = ["it holds none"]
         if problems:
             advice = 'python -c "import secrets; print(secrets.token_urlsafe())" makes one'
-            raise ValueError(f"{path} should hold API keys, one a line: {'; '.join(problems[:5])}; {advice}")
-        return cls({key: int(rate[0]) if rate else None for key, *rate in rows.values()})
+            raise ValueError(
+                f"{path} should hold API keys, one a line: {'; '.join(problems[:5])}; {advice}"
+            )
+        return cls(keys)
 
     def __bool__(self) -> bool:
         return bool(self._digests)
@@ -416,9 +474,9 @@ class ApiKeys:
     def find(self, key: str) -> int | None:
         """Return the number of a key, None for what is none; the time it takes reveals nothing about the keys."""
         digest = _digest_key(key)
-        # A list compares with every key where `next` would stop at the right one.
-        found = [number for number, own in enumerate(self._digests) if hmac.compare_digest(digest, own)]
-        return found[0] if found else None
+        # It is compared with every key, also behind the right one.
+        is_equal = [hmac.compare_digest(digest, own) for own in self._digests]
+        return is_equal.index(True) if any(is_equal) else None
 
     def _count_request(self, key: str | None, status: int, advice: str = "") -> None:
         """Count a request; raise `Refusal` without a valid key, and where that has made as many as it may."""
@@ -433,7 +491,9 @@ class ApiKeys:
         left = min(float(rate), left + (now - before) * rate / 60)
         if left < 1:
             self._left[number] = left, now
-            raise Refusal(429, f"this key is good for {rate:,} requests a minute, and has made them")
+            raise Refusal(
+                429, f"this key is good for {rate:,} requests a minute, and has made them"
+            )
         self._left[number] = left - 1, now
 
     def in_body(self) -> dict[str, Any]:
@@ -445,7 +505,10 @@ class ApiKeys:
         if not self:
             return {}
         responses = {401: {"model": Problem, "description": STATUS_MEANINGS[401]}}
-        return {"dependencies": [Depends(_remember_key), Depends(self.check_header)], "responses": responses}
+        return {
+            "dependencies": [Depends(_remember_key), Depends(self.check_header)],
+            "responses": responses,
+        }
 
     def check(self, request: Request, field: object) -> None:
         """Raise `Refusal` for a request without a valid key, as LibreTranslate does.
@@ -454,7 +517,8 @@ class ApiKeys:
         a text goes before the key of the header.
         """
         if self:
-            self._count_request(field if isinstance(field, str) and field else request.state.key, 403)
+            key = field if isinstance(field, str) and field else request.state.key
+            self._count_request(key, 403)
 
     async def check_header(self, request: Request) -> None:
         """Raise `Refusal` for a request without a valid key, with the status that makes a browser ask for it."""
@@ -466,7 +530,8 @@ def _explain_invalid_key(number: int, row: list[str]) -> str | None:
     """Explain what is wrong with a line of a file of keys; None where nothing is."""
     key, *rate = row
     if rate and not (len(rate) == 1 and re.fullmatch("[1-9][0-9]{0,8}", rate[0])):
-        return f"line {number} holds a space, after which only a number of requests a minute may stand"
+        after = "after which only a number of requests a minute may stand"
+        return f"line {number} holds a space, {after}"
     if len(key) < _SHORTEST_KEY:
         return f"line {number} has {len(key)} characters, {_SHORTEST_KEY} or more are needed"
     if not key.isascii() or not key.isprintable():
@@ -481,7 +546,12 @@ async def _remember_key(
 ) -> None:
     """Store the key of the header, if there is one, in the state of the request."""
     # A user may type the key into either field of the browser's dialogue.
-    request.state.key = bearer.credentials if bearer else (basic.password or basic.username) if basic else None
+    key = None
+    if bearer:
+        key = bearer.credentials
+    elif basic:
+        key = basic.password or basic.username
+    request.state.key = key
 
 
 def _digest_key(key: str) -> bytes:

@@ -38,7 +38,9 @@ from pellucid.serve.settings import Limits, language_name
 _BEAM = SearchConfig().beam
 _MOST_DIGITS = 9  # of a number that is written as a text
 IGNORED = "Pellucid-Ignored"  # the header that names the fields of a request that were ignored
-_IGNORED_MEANS = "names of the first fields of the request that are not known here, and were ignored"
+_IGNORED_MEANS = (
+    "names of the first fields of the request that are not known here, and were ignored"
+)
 NAMES_IGNORED: dict[int | str, dict[str, Any]] = {
     200: {"headers": {IGNORED: {"schema": {"type": "string"}, "description": _IGNORED_MEANS}}}
 }
@@ -62,7 +64,9 @@ def _read_number(value: Any) -> Any:
     if value is None or value == "":
         return 0
     try:
-        return max(0, int(value)) if isinstance(value, int | float) or len(value) <= _MOST_DIGITS else value
+        if isinstance(value, int | float) or len(value) <= _MOST_DIGITS:
+            return max(0, int(value))
+        return value
     except (TypeError, ValueError, OverflowError):
         return value
 
@@ -71,10 +75,13 @@ class TranslateRequest(BaseModel):
     """Texts to translate. Fields of other names are ignored, and named in the header Pellucid-Ignored."""
 
     q: Annotated[str | list[str], Field(description="a text, or a list of them")]
-    source: Annotated[str, Field(description='the language of the texts, or "auto": what this model reads')]
+    source: Annotated[
+        str, Field(description='the language of the texts, or "auto": what this model reads')
+    ]
     target: Annotated[str, Field(description="the language to translate into")]
     format: Annotated[
-        Literal["text", "html"], BeforeValidator(lambda value: "text" if value in ("", None) else value)
+        Literal["text", "html"],
+        BeforeValidator(lambda value: "text" if value in ("", None) else value),
     ] = "text"
     alternatives: Annotated[int, BeforeValidator(_read_number), Field(description=_OTHERS)] = 0
     terms: Annotated[dict[Term, Term] | None, Field(description=_TERMS)] = None
@@ -85,7 +92,9 @@ class Detected(BaseModel):
     """A language that a model of this server reads, and how much of the text that model knows."""
 
     language: str
-    confidence: float = Field(ge=0, le=100, description="percent of the words that the model's vocabulary knows")
+    confidence: float = Field(
+        ge=0, le=100, description="percent of the words that the model's vocabulary knows"
+    )
 
 
 class Remembered(BaseModel):
@@ -111,7 +120,9 @@ class Translated(BaseModel):
         description="how likely it is that no change is needed, where the model was calibrated; of several sentences "
         "the least",
     )
-    notes: list[str] | list[list[str]] = Field(description="unusual things that were done, such as a split")
+    notes: list[str] | list[list[str]] = Field(
+        description="unusual things that were done, such as a split"
+    )
     alarms: list[str] | list[list[str]] = Field(
         description="names of what went wrong, as far as the texts tell: "
         + "; ".join(f'"{name}": {sentence}' for name, sentence in ALARMS.items())
@@ -122,7 +133,8 @@ class Translated(BaseModel):
         "where none is missing",
     )
     memory: list[Remembered] | list[list[Remembered]] | None = Field(
-        default=None, description="entries of the translation memory, if the server has one: the same, or similar"
+        default=None,
+        description="entries of the translation memory, if the server has one: the same, or similar",
     )
 
 
@@ -136,7 +148,9 @@ class SuggestRequest(BaseModel):
     """A better translation of a text. Fields of other names are ignored, and named in the header Pellucid-Ignored."""
 
     q: Annotated[str, Field(description="the text"), StringConstraints(pattern=r"\S")]
-    s: Annotated[str, Field(description="the suggested translation"), StringConstraints(pattern=r"\S")]
+    s: Annotated[
+        str, Field(description="the suggested translation"), StringConstraints(pattern=r"\S")
+    ]
     source: str
     target: str
     api_key: str | None = None
@@ -190,7 +204,10 @@ def libretranslate_routes(service: Service) -> APIRouter:
         """Store a better translation, where the server was told to keep corrections."""
         form = await _read_limited_form(request, response, SuggestRequest, service)
         if service.corrections is None:
-            raise Refusal(403, "suggestions are not stored here; the server needs --corrections FILE for that")
+            raise Refusal(
+                403, "suggestions are not stored here; the server needs --corrections FILE for that"
+            )
+
         refuse_long_text(len(form.s), limits.characters)
 
         # With "auto", the direction that would translate the text, as
@@ -199,7 +216,9 @@ def libretranslate_routes(service: Service) -> APIRouter:
         codes = direction.languages.codes
         if codes is None:
             if form.source == "auto":
-                raise Refusal(422, "source: name the language of the text, which a correction is stored with")
+                raise Refusal(
+                    422, "source: name the language of the text, which a correction is stored with"
+                )
             codes = write_standard_code(form.source), write_standard_code(form.target)
 
         await run_in_threadpool(service.corrections.append, form.q, form.s, codes)
@@ -232,14 +251,18 @@ def libretranslate_routes(service: Service) -> APIRouter:
     def settings() -> dict[str, Any]:
         """Return the settings that LibreTranslate's own page asks for first."""
         languages = directions.first.languages
-        codes = {side: write_standard_code(getattr(languages, side)) for side in ("source", "target")}
+        sides: dict[str, dict[str, str]] = {}
+        for side in ("source", "target"):
+            code = write_standard_code(getattr(languages, side))
+            sides[side] = {"code": code, "name": language_name(code)}
+
         return {
             "apiKeys": bool(service.keys),
             "charLimit": limits.characters,
             "filesTranslation": True,
             "frontendTimeout": 500,
             "keyRequired": bool(service.keys),
-            "language": {side: {"code": code, "name": language_name(code)} for side, code in codes.items()},
+            "language": sides,
             "suggestions": service.corrections is not None,
             "supportedFilesFormat": list(DOCUMENT_FORMATS),
         }
@@ -254,12 +277,20 @@ def cat_tool_routes(service: Service) -> APIRouter:
     describe_languages(codes, service.directions)
     longest, key_meaning = service.limits.characters, "a key of this server, where it needs one"
 
-    async def translate_query(request: Request, text: str, source: str, target: str, key: str) -> Translated:
+    async def translate_query(
+        request: Request, text: str, source: str, target: str, key: str
+    ) -> Translated:
         service.keys.check(request, key)
-        return await translate_form(request, TranslateRequest(q=text, source=source, target=target), service)
+        return await translate_form(
+            request, TranslateRequest(q=text, source=source, target=target), service
+        )
 
     # Its clients send modelTag and inputIsSingleSentence too, which mean nothing here.
-    @router.get("/MTRestService/TranslateJson", responses=documented_responses(403, 504), **service.keys.in_body())
+    @router.get(
+        "/MTRestService/TranslateJson",
+        responses=documented_responses(403, 504),
+        **service.keys.in_body(),
+    )
     async def translate_json(
         request: Request,
         input: str = Query(max_length=longest),
@@ -309,7 +340,9 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
         return _join_answers(form, [_keep_text(text, ranks) for text in texts])
 
     characters = sum(map(len, texts))
-    direction = await run_by_size(characters, service.directions.find, form.source, form.target, texts)
+    direction = await run_by_size(
+        characters, service.directions.find, form.source, form.target, texts
+    )
     languages = direction.languages.codes
 
     pages: list[Parts] = []
@@ -323,6 +356,7 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     # A search gives as many alternatives as its beam holds; the default beam stays where that
     # suffices.
     search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
+
     # In a thread: the terms of a request are added to the terms of the server, which may be many.
     terms = await run_in_threadpool(service.terms_with, form.terms) if form.terms else service.terms
     job = TranslationJob(tuple(segments), direction, search, terms)
@@ -336,9 +370,12 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     if form.source == "auto":
         # As LibreTranslate does: one language for all texts of a request, with one confidence.
         known = await run_in_threadpool(measure_known_words, direction.tokenizer, texts)
-        detected = Detected(language=write_standard_code(direction.languages.source), confidence=known)
+        detected = Detected(
+            language=write_standard_code(direction.languages.source), confidence=known
+        )
         for answer in answers:
             answer.detectedLanguage = detected
+
     return _join_answers(form, answers)
 
 
@@ -359,23 +396,33 @@ def _join_answers(form: TranslateRequest, answers: list[Translated]) -> Translat
 def _keep_text(text: str, ranks: int) -> Translated:
     """Return the answer for a text that is asked for in its own language, as LibreTranslate gives it."""
     return Translated(
-        translatedText=text, alternatives=[] if ranks > 1 else None, stop="same", notes=[_SAME], alarms=[]
+        translatedText=text,
+        alternatives=[] if ranks > 1 else None,
+        stop="same",
+        notes=[_SAME],
+        alarms=[],
     )
 
 
-async def _read_limited_form(request: Request, response: Response, form: type[Form], service: Service) -> Form:
+async def _read_limited_form(
+    request: Request, response: Response, form: type[Form], service: Service
+) -> Form:
     """Read the fields of a request as a `form`; the header of the `response` names those that it does not know.
 
     Raises `Refusal` without a key, beyond the limits, or for an invalid field.
     """
     table = await read_fields(request)
+
     # First of all checks: a client without a key learns nothing
     # else about the server, and costs it little.
     service.keys.check(request, table.get("api_key"))
+
     # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
     strict = media_type(request) == JSON
     size = len(await request.body()) + len(request.url.query)
-    validated = await run_by_size(size, validate_limited, form, table, service.limits, strict=strict)
+    validated = await run_by_size(
+        size, validate_limited, form, table, service.limits, strict=strict
+    )
     name_ignored(response, form, table)
     return validated
 
@@ -386,7 +433,9 @@ def name_ignored(response: Response, form: type[BaseModel], table: Mapping[str, 
         response.headers[IGNORED] = ignored
 
 
-def validate_limited(form: type[Form], table: dict[str, Any], limits: Limits, *, strict: bool) -> Form:
+def validate_limited(
+    form: type[Form], table: dict[str, Any], limits: Limits, *, strict: bool
+) -> Form:
     """Validate a table as a `form`; raise `Refusal` for texts and terms beyond the limits, and for an invalid field."""
     texts = _as_list(table.get("q", ""))
     if len(texts) > limits.texts:
@@ -398,17 +447,23 @@ def validate_limited(form: type[Form], table: dict[str, Any], limits: Limits, *,
         try:
             table["terms"] = json.loads(table["terms"])
         except (ValueError, RecursionError):
-            raise Refusal(422, "terms: expected a JSON object of source terms and target terms") from None
+            raise Refusal(
+                422, "terms: expected a JSON object of source terms and target terms"
+            ) from None
 
     terms = table.get("terms")
     if isinstance(terms, Mapping):  # anything else is left to pydantic
         if len(terms) > limits.request_terms:
-            raise Refusal(413, f"{len(terms):,} terms, this server takes {limits.request_terms:,} at a time")
+            raise Refusal(
+                413, f"{len(terms):,} terms, this server takes {limits.request_terms:,} at a time"
+            )
         sides = [*terms.keys(), *terms.values()]
         longest = max((len(side) for side in sides if isinstance(side, str)), default=0)
         if longest > limits.term_characters:
             most = f"{limits.term_characters:,} at most"
-            raise Refusal(413, f"a term of {longest:,} characters, this server takes terms of {most}")
+            raise Refusal(
+                413, f"a term of {longest:,} characters, this server takes terms of {most}"
+            )
 
     return validate_table(form, table, strict=strict)
 
@@ -417,7 +472,9 @@ def _as_list(q: str | list[str]) -> list[str]:
     return q if isinstance(q, list) else [q]
 
 
-def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int, language: str | None) -> Translated:
+def _assemble_text(
+    page: Parts, answers: Iterator[Translation], ranks: int, language: str | None
+) -> Translated:
     """Put the n-th best translations of all segments together to the n-th best translation of the page."""
     translations = [next(answers) for _ in list_slots(page)]
     ranked = [[translation, *translation.alternatives] for translation in translations]
@@ -430,26 +487,41 @@ def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int, lang
 
     # Different hypotheses may detokenize to one text; `fromkeys` drops repeats and keeps the order.
     best, *alternatives = list(dict.fromkeys(texts))[:ranks]
-    notes = [note for translation in translations for note in translation.notes]
-    found = [translation.remembered for translation in translations if translation.remembered]
-    # A page is no surer than the least sure of its segments.
-    confidences = [translation.confidence for translation in translations if translation.confidence is not None]
+    notes: list[str] = []
+    alarms: list[str] = []
+    confidences: list[float] = []
+    found: list[Remembered] = []
+    for translation in translations:
+        notes += translation.notes
+        alarms += translation.alarms
+        if translation.confidence is not None:
+            confidences.append(translation.confidence)
+        if translation.remembered:
+            found.append(Remembered(**asdict(translation.remembered)))
 
     return Translated(
         translatedText=best,
         alternatives=alternatives if ranks > 1 else None,
-        stop=max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty"),
+        stop=max(
+            (translation.stop for translation in translations),
+            key=STOP_ORDER.index,
+            default="empty",
+        ),
+        # A page is no surer than the least sure of its segments.
         confidence=min(confidences, default=None),
         notes=list(dict.fromkeys(notes)),
-        alarms=list(sort_alarms(name for translation in translations for name in translation.alarms)),
-        missing_sentences=sum(translation.missing_sentences for translation in translations) or None,
-        memory=[Remembered(**asdict(match)) for match in found],
+        alarms=list(sort_alarms(alarms)),
+        missing_sentences=sum(translation.missing_sentences for translation in translations)
+        or None,
+        memory=found,
     )
 
 
 def _describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:
     """Describe the body of a route for OpenAPI: the fields and limits of `form`, in each type it may be sent as."""
-    content = {kind: {"schema": _describe_form(form, service, kind)} for kind in (JSON, ENCODED, PARTS)}
+    content: dict[str, Any] = {}
+    for kind in (JSON, ENCODED, PARTS):
+        content[kind] = {"schema": _describe_form(form, service, kind)}
     return {"requestBody": {"required": True, "content": content}}
 
 
@@ -470,7 +542,12 @@ def _describe_form(form: type[BaseModel], service: Service, kind: str) -> dict[s
 
     # A form has no way to write a list without texts, nor a null, and all of its values are texts.
     is_json = kind == JSON
-    several = {"type": "array", "items": text, "minItems": 0 if is_json else 1, "maxItems": limits.texts}
+    several = {
+        "type": "array",
+        "items": text,
+        "minItems": 0 if is_json else 1,
+        "maxItems": limits.texts,
+    }
     fields["q"]["anyOf"] = [text, several]
     if form is TranslateRequest:
         empty = ["", None] if is_json else [""]
@@ -480,7 +557,10 @@ def _describe_form(form: type[BaseModel], service: Service, kind: str) -> dict[s
             # The words for numbers say nothing of texts, and the pattern
             # nothing of numbers. A fraction is cut off.
             numbers = "|".join(map(str, range(limits.alternatives + 1)))
-            fields["alternatives"] |= {"type": ["number", "string", "null"], "pattern": f"^({numbers}|-[0-9]{{1,5}})?$"}
+            fields["alternatives"] |= {
+                "type": ["number", "string", "null"],
+                "pattern": f"^({numbers}|-[0-9]{{1,5}})?$",
+            }
             fields["alternatives"]["exclusiveMaximum"] = fields["alternatives"].pop("maximum") + 1
 
         table, _ = fields["terms"]["anyOf"]
@@ -488,12 +568,18 @@ def _describe_form(form: type[BaseModel], service: Service, kind: str) -> dict[s
         for side in ("propertyNames", "additionalProperties"):
             table[side] = {**table.get(side, {}), "maxLength": limits.term_characters}
         describe_languages(fields, service.directions)
+
     return schema
 
 
 def describe_languages(fields: dict[str, Any], directions: Directions) -> None:
     """Add the languages of a server to the schema of a form, where its models name them."""
     if directions.first.languages.are_named:
-        sources = [code for code, into in directions.targets.items() if into]
+        sources: list[str] = []
+        targets: dict[str, None] = {}
+        for code, into in directions.targets.items():
+            if into:
+                sources.append(code)
+            targets |= dict.fromkeys(into)
         fields["source"]["enum"] = [*sources, "auto"]
-        fields["target"]["enum"] = list(dict.fromkeys(code for into in directions.targets.values() for code in into))
+        fields["target"]["enum"] = list(targets)

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar
 
@@ -29,15 +30,19 @@ from pellucid.serve.turns import LoopTurns
 from pellucid.serve.workers import PAIRS_STUDIED, BackgroundStudy, JobsCancelled, QueueFull, Worker
 from pellucid.store.directory import Bundle
 
-# Share of `Limits.seconds` that a request may be expected to wait when it comes: speeds are measured on what was done
-# lately, and other programs may take a part of the processor before its turn comes.
+# Share of `Limits.seconds` that a request may be expected to wait when it
+# comes: speeds are measured on what was done lately, and other programs may
+# take a part of the processor before its turn comes.
 _WAITING_SHARE = 0.5
-# Share of `Limits.seconds` after which a request is given up, so that its client is told within the limit.
+# Share of `Limits.seconds` after which a request is given up, so
+# that its client is told within the limit.
 _GIVING_UP_SHARE = 0.95
-_LEAST_CLOSING_SECONDS = 0.5  # seconds that a worker's thread has to notice that nobody waits any more
+# Seconds that a worker's thread has to notice that nobody waits any more.
+_LEAST_CLOSING_SECONDS = 0.5
 # Bounds on the texts and characters of one call; a larger request is translated alone.
 TEXTS_TOGETHER, _CHARACTERS_TOGETHER = 64, 10_000
-MODELS_OF_TRACES = 3  # stored traces belong to no more models than these, for each holds its whole model
+# Stored traces belong to no more models than these, for each holds its whole model.
+MODELS_OF_TRACES = 3
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -59,17 +64,23 @@ class Service:
         corrections: Corrections | None = None,
     ):
         self.directions = directions
-        self.training_text, self.shows_training_text = training_text or TrainingText(), training_text is not None
+        self.training_text, self.shows_training_text = (
+            training_text or TrainingText(),
+            training_text is not None,
+        )
         self.terms = terms
         self.translation_memory = translation_memory
         self.corrections = corrections
         if terms is not None:
-            # Before the first request: it would wait for them, and wrong ones would make every request fail.
+            # Before the first request: it would wait for them, and wrong
+            # ones would make every request fail.
             terms.prepare(self.model.translator.tokenizer)
+
         self.keys = keys
         self.limits = limits
         self.metrics = Metrics()
         self.traces = TraceStore(limits)
+
         # Two threads: a trace may take seconds, and translations must not wait behind it.
         self.turns = LoopTurns()
         self.translation_worker = Worker[TranslationJob, list[Translation]](
@@ -83,26 +94,39 @@ class Service:
         self.mistake: Mistake | None = None
         self.doubt_counts: DoubtCounts | None = None  # None until they are counted
         self.is_studying_mistakes = False
-        # Threads outside the workers that take documents apart; one that takes too long is left behind in the end.
+
+        # Threads outside the workers that take documents apart; one that
+        # takes too long is left behind in the end.
         self._document_threads: set[Event] = set()
-        self.stops_at: float | None = None  # time at which a server that is stopping must have ended
+
+        # Time at which a server that is stopping must have ended.
+        self.stops_at: float | None = None
         self._has_given_up = False
         self._given_up: asyncio.Future[None] | None = None
         self.head_study = self._prepare_head_study()
-        # Functions, read when the metrics are asked for: nothing has to be counted up and down.
-        for name, meaning, value in (
-            ("texts_waiting", "requests that wait to be translated", lambda: self.translation_worker.waiting_jobs),
-            ("traces_waiting", "requests that wait for a trace", lambda: self.trace_worker.waiting_jobs),
-            ("models_loaded", "models in memory", lambda: self.directions.loaded),
-            (
-                "failed_reloads",
-                "models that could not be loaded, or are of other languages than they are served for",
-                lambda: directions.failed_reloads,
-            ),
-            ("traces", "traces kept", lambda: len(self.traces)),
-            ("trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
-        ):
-            self.add_gauge(name, meaning, value)
+        self._add_gauges()
+
+    def _add_gauges(self) -> None:
+        """Add the numbers that are read when the metrics are asked for: nothing has to be counted up and down."""
+        translation, trace, directions = self.translation_worker, self.trace_worker, self.directions
+        self.add_gauge(
+            "texts_waiting",
+            "requests that wait to be translated",
+            lambda: translation.waiting_jobs,
+        )
+        self.add_gauge(
+            "traces_waiting",
+            "requests that wait for a trace",
+            lambda: trace.waiting_jobs,
+        )
+        self.add_gauge("models_loaded", "models in memory", lambda: directions.loaded)
+        self.add_gauge(
+            "failed_reloads",
+            "models that could not be loaded, or are of other languages than they are served for",
+            lambda: directions.failed_reloads,
+        )
+        self.add_gauge("traces", "traces kept", lambda: len(self.traces))
+        self.add_gauge("trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes)
 
     def add_gauge(self, name: str, meaning: str, value: Callable[[], float]) -> None:
         """Add a number to the metrics, which a function returns."""
@@ -115,18 +139,28 @@ class Service:
             return None
         sources, targets = zip(*pairs, strict=True)
 
+        def translate(source: str) -> str:
+            return self.model.translate(source).text
+
         def study(on_progress: Callable[[], None]) -> dict[str, Any]:
-            # First what takes seconds: a sentence that the model gets wrong is one of the page's examples.
+            # First what takes seconds: a sentence that the model gets
+            # wrong is one of the page's examples.
             try:
-                self.mistake = find_mistake(lambda source: self.model.translate(source).text, pairs, on_progress)
+                self.mistake = find_mistake(translate, pairs, on_progress)
                 more_pairs = self.training_text.read_dev_pairs(MOST_PAIRS)
                 self.doubt_counts = count_doubts(self.model, more_pairs, on_progress)
             finally:
                 self.is_studying_mistakes = False
-            return {} if self._has_badges() else study_heads(self.model, sources, targets, on_progress)
+
+            if self._has_badges():
+                return {}
+            return study_heads(self.model, sources, targets, on_progress)
+
+        def is_busy() -> bool:
+            return self.translation_worker.is_busy or self.trace_worker.is_busy
 
         self.is_studying_mistakes = True
-        return BackgroundStudy(study, lambda: self.translation_worker.is_busy or self.trace_worker.is_busy, len(pairs))
+        return BackgroundStudy(study, is_busy, len(pairs))
 
     def _has_badges(self) -> bool:
         """Whether a study of the heads stands beside the model."""
@@ -146,7 +180,11 @@ class Service:
     @property
     def is_abandoned(self) -> bool:
         """Whether a thread is still inside a computation that took too long when the server stopped."""
-        threads = [self.translation_worker, self.trace_worker, *([self.head_study] if self.head_study else [])]
+        threads = [
+            self.translation_worker,
+            self.trace_worker,
+            *([self.head_study] if self.head_study else []),
+        ]
         return bool(self._document_threads) or any(thread.is_abandoned for thread in threads)
 
     @property
@@ -171,17 +209,19 @@ class Service:
     ) -> Answer:
         """Return the worker's answer to a question, which comes in the time that is left for the request.
 
-        A question that is one piece of a request shares its `patience` with the others, and has a time of its own once
-        it has begun.
-        Raises `Refusal` when too many requests wait, for the user's mistake, when it takes too long, and when the
-        server stops before.
+        A question that is one piece of a request shares its `patience` with the others, and has a
+        time of its own once it has begun. Raises `Refusal` when too many requests wait, for the
+        user's mistake, when it takes too long, and when the server stops before.
         """
         if patience is None:
             longest_wait = limit = self.seconds_left(request)
         else:
             longest_wait, limit = patience.seconds, self.seconds_for_one
+
         try:
-            future = worker.submit(question, min(longest_wait, _WAITING_SHARE * self.limits.seconds), limit)
+            future = worker.submit(
+                question, min(longest_wait, _WAITING_SHARE * self.limits.seconds), limit
+            )
         except QueueFull as error:
             raise Refusal(503, str(error)) from None
 
@@ -191,24 +231,33 @@ class Service:
         ends = {answer, gone, self._wait_for_end()}
 
         try:
-            done, _ = await asyncio.wait(ends, timeout=longest_wait, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                ends, timeout=longest_wait, return_when=asyncio.FIRST_COMPLETED
+            )
             if not done and future.running():
-                await asyncio.wait(ends, timeout=limit - longest_wait, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(
+                    ends, timeout=limit - longest_wait, return_when=asyncio.FIRST_COMPLETED
+                )
 
             if answer.done() and not answer.cancelled():
                 return answer.result()
             if self._has_given_up or answer.cancelled():
                 raise Refusal(503, _STOPPING)
-            raise _make_late_refusal(self.limits.seconds, future.came_behind, client_left=gone.done())
+            raise _make_late_refusal(
+                self.limits.seconds, future.came_behind, client_left=gone.done()
+            )
         except JobsCancelled:  # the worker saw that it is too late before the event loop did
-            raise _make_late_refusal(self.limits.seconds, future.came_behind, client_left=gone.done()) from None
+            raise _make_late_refusal(
+                self.limits.seconds, future.came_behind, client_left=gone.done()
+            ) from None
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         finally:
             if patience is not None:
                 patience.seconds -= future.seconds_waited
-            # A job that nobody waits for any more is skipped when its turn comes, and stopped between two steps when it
-            # has begun. Before the client has its answer: asyncio's future would pass it on in its loop's next turn.
+            # A job that nobody waits for any more is skipped when its turn comes, and stopped
+            # between two steps when it has begun. Before the client has its answer: asyncio's
+            # future would pass it on in its loop's next turn.
             future.cancel()
             answer.cancel()
             gone.cancel()
@@ -224,14 +273,18 @@ class Service:
         gone = 0.0 if arrived is None else time.monotonic() - arrived
         return max(0.0, self.seconds_for_one - gone)
 
-    def translate(self, jobs: Sequence["TranslationJob"], check_wanted: Callable[[], None]) -> list[list[Translation]]:
+    def translate(
+        self, jobs: Sequence["TranslationJob"], check_wanted: Callable[[], None]
+    ) -> list[list[Translation]]:
         """Translate several requests in one call; each gets the same translations as alone."""
         texts = [text for job in jobs for text in job.texts]
         contexts = [context for job in jobs for context in job.contexts or [""] * len(job.texts)]
         self.metrics.together.observe(len(jobs))
         self.metrics.texts.inc(len(texts))
         self.metrics.characters.inc(sum(map(len, texts)))
-        # `fit_together` has let only jobs with one model, one search and the same terms come together.
+
+        # `fit_together` has let only jobs with one model, one
+        # search and the same terms come together.
         model = jobs[0].model or self.directions.model(jobs[0].direction)
         translations = iter(
             model.translator.translate(
@@ -243,7 +296,7 @@ class Service:
                 check_wanted=check_wanted,
             )
         )
-        return [[next(translations) for _ in job.texts] for job in jobs]
+        return [list(islice(translations, len(job.texts))) for job in jobs]
 
     def terms_with(self, requested: Mapping[str, str] | None) -> Terms | None:
         """Combine a request's terms, which go first, with the server's; raise `Refusal` for invalid ones."""
@@ -265,6 +318,7 @@ class Service:
                 "other machines can reach this server, so it shows no training text; ask with `pellucid explain MODEL "
                 "SENTENCE --because WORD`, or start it for this machine alone (--host 127.0.0.1)",
             )
+
         result = perform_act(trace, verb, arguments)
         if isinstance(result, dict):
             return json.dumps(result, ensure_ascii=False, allow_nan=False).encode()
@@ -280,13 +334,16 @@ class Service:
                 f"{self.limits.traces} at most, and of at most {MODELS_OF_TRACES} models where the model is replaced; "
                 "ask for it again",
             )
+
         return stored
 
-    async def run_while_wanted(self, request: Request, work: Callable[[Callable[[], None]], Finished]) -> Finished:
+    async def run_while_wanted(
+        self, request: Request, work: Callable[[Callable[[], None]], Finished]
+    ) -> Finished:
         """Run work in a thread as long as its client waits, and within the limit of time.
 
-        `work` is given a function to call now and then, which raises `JobsCancelled`. Raises `Refusal` where it did,
-        and when the server stops before.
+        `work` is given a function to call now and then, which raises `JobsCancelled`. Raises
+        `Refusal` where it did, and when the server stops before.
         """
         stop = Event()
         deadline = time.monotonic() + self.seconds_left(request)
@@ -306,18 +363,22 @@ class Service:
         task = asyncio.ensure_future(run_in_threadpool(run_counted))
         gone = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
-            await asyncio.wait({task, gone, self._wait_for_end()}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {task, gone, self._wait_for_end()}, return_when=asyncio.FIRST_COMPLETED
+            )
             if not task.done():
                 stop.set()
                 if self._has_given_up:
                     # The thread's result is not looked at, nor is its failure.
                     task.add_done_callback(lambda done: done.cancelled() or done.exception())
                     raise Refusal(503, _STOPPING)
-            # Only once the thread has ended: a client that leaves must not make room for more threads than there may
-            # be.
+            # Only once the thread has ended: a client that leaves must not make
+            # room for more threads than there may be.
             return await task
         except JobsCancelled:
-            raise _make_late_refusal(self.limits.seconds, came_behind=False, client_left=stop.is_set()) from None
+            raise _make_late_refusal(
+                self.limits.seconds, came_behind=False, client_left=stop.is_set()
+            ) from None
         finally:
             stop.set()
             gone.cancel()
@@ -349,9 +410,12 @@ class Service:
         """Finish what is under way, as far as the time for stopping allows, and take no more."""
         left = self.limits.stopping if self.stops_at is None else self.stops_at - time.monotonic()
         seconds = max(_LEAST_CLOSING_SECONDS, left)
-        # In threads, since `Worker.close` blocks; both at once, so that the server stops within one grace period.
+        # In threads, since `Worker.close` blocks; both at once, so that
+        # the server stops within one grace period.
         workers = (self.translation_worker, self.trace_worker)
-        closing = [worker.close for worker in workers] + ([self.head_study.close] if self.head_study else [])
+        closing = [worker.close for worker in workers] + (
+            [self.head_study.close] if self.head_study else []
+        )
         await asyncio.gather(*(asyncio.to_thread(close, seconds) for close in closing))
 
 
@@ -361,11 +425,15 @@ _STOPPING = "the server is stopping, and could not answer this before; come agai
 def _make_late_refusal(seconds: float, came_behind: bool, client_left: bool) -> Refusal:
     """Return the refusal of a request that is late, with what it can do about it."""
     if client_left:
-        # nginx's status for this case; no client is left to read it, and it is seen only in the metrics.
+        # nginx's status for this case; no client is left to read it,
+        # and it is seen only in the metrics.
         return Refusal(499, "the client went away")
+
     # Others have kept it waiting: the same request may well be answered another time.
     if came_behind:
-        return Refusal(503, f"not done within {seconds:g} s, since too many requests came before; come again")
+        return Refusal(
+            503, f"not done within {seconds:g} s, since too many requests came before; come again"
+        )
     return Refusal(504, f"not done within {seconds:g} s; ask for less at a time")
 
 
@@ -390,8 +458,10 @@ class TranslationJob:
     direction: Direction
     search: SearchConfig
     terms: Terms | None = None
-    contexts: tuple[str, ...] = ()  # the text before each, for a model that was trained with context
-    model: Model | None = None  # the model of the direction, where it must not be one that replaced it in the meantime
+    # The text before each, for a model that was trained with context.
+    contexts: tuple[str, ...] = ()
+    # The model of the direction, where it must not be one that replaced it in the meantime.
+    model: Model | None = None
 
 
 def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> bool:
@@ -414,9 +484,20 @@ class BoundedStore(Generic[Item]):
     """
 
     def __init__(
-        self, most: int, most_bytes: int, minutes: float, renew: bool, clock: Callable[[], float] = time.monotonic
+        self,
+        most: int,
+        most_bytes: int,
+        minutes: float,
+        renew: bool,
+        clock: Callable[[], float] = time.monotonic,
     ):
-        self.most, self.most_bytes, self.minutes, self.renew, self._clock = most, most_bytes, minutes, renew, clock
+        self.most, self.most_bytes, self.minutes, self.renew, self._clock = (
+            most,
+            most_bytes,
+            minutes,
+            renew,
+            clock,
+        )
         self._entries: dict[str, tuple[Item, int, float]] = {}  # the oldest comes first
         self._bytes = 0
         self._lock = Lock()
@@ -476,16 +557,20 @@ class _StoredTrace:
 class TraceStore(BoundedStore[_StoredTrace]):
     """Traces by their ids; the one not looked at for longest goes first.
 
-    A trace holds its whole model. Where the model on disk is replaced again and again, only traces of the three models
-    whose traces were looked at last are stored: what a server takes does not grow with the number of replacements.
+    A trace holds its whole model. Where the model on disk is replaced again and again, only
+    traces of the three models whose traces were looked at last are stored: what a server takes
+    does not grow with the number of replacements.
     """
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic):
-        super().__init__(limits.traces, limits.trace_bytes, limits.trace_minutes, renew=True, clock=clock)
+        super().__init__(
+            limits.traces, limits.trace_bytes, limits.trace_minutes, renew=True, clock=clock
+        )
 
     def store(self, trace: Trace) -> _StoredTrace:
         """Store one more trace and let old ones go; raise ValueError for one larger than the whole store may be."""
-        # The checks take longer than the trace: the page asks for them when it has drawn the numbers.
+        # The checks take longer than the trace: the page asks for
+        # them when it has drawn the numbers.
         manifest = trace.manifest(checked=False)
         # Written once here; the page fetches it as it is.
         encoded = json.dumps(manifest, ensure_ascii=False, allow_nan=False).encode()
@@ -495,6 +580,7 @@ class TraceStore(BoundedStore[_StoredTrace]):
                 f"this trace takes {size:,} bytes, this server keeps {self.most_bytes:,}; "
                 "take a shorter sentence, or serve with --set trace_bytes=..."
             )
+
         stored = _StoredTrace(trace, encoded)
         self.put(manifest["id"], stored, size)
         self._forget_old_models()

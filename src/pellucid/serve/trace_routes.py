@@ -66,24 +66,36 @@ class TraceRequest(BaseModel):
     """A sentence to trace, and how."""
 
     sentence: Annotated[str, Field(description="the sentence to translate and trace")]
-    context: Annotated[str, Field(description="the sentence before, for a model that was trained with context")] = ""
+    context: Annotated[
+        str, Field(description="the sentence before, for a model that was trained with context")
+    ] = ""
     segment: Annotated[
-        int | None, Field(ge=1, description="which part of a line that is translated in several, 1 first")
+        int | None,
+        Field(ge=1, description="which part of a line that is translated in several, 1 first"),
     ] = None
-    target: Annotated[str | None, Field(description="a translation to look at instead of the search's own")] = None
+    target: Annotated[
+        str | None, Field(description="a translation to look at instead of the search's own")
+    ] = None
     beam: Annotated[int, Field(ge=1, description="hypotheses kept at each step")] = 4
     # Only the first invalid id is reported: each of 500,000 errors would take a kilobyte.
     target_ids: Annotated[
         list[int] | None,
-        Field(description="the target as ids of its pieces, with or without EOS, the end token", fail_fast=True),
+        Field(
+            description="the target as ids of its pieces, with or without EOS, the end token",
+            fail_fast=True,
+        ),
     ] = None
-    prefix_ids: Annotated[list[int] | None, Field(fail_fast=True, description="pieces the translation begins with")] = (
-        None
-    )
-    edits: Annotated[list[Any] | None, Field(description="changes to the run, as those of {identity}/edit")] = None
+    prefix_ids: Annotated[
+        list[int] | None, Field(fail_fast=True, description="pieces the translation begins with")
+    ] = None
+    edits: Annotated[
+        list[Any] | None, Field(description="changes to the run, as those of {identity}/edit")
+    ] = None
     drawing: Annotated[
         dict[str, Any] | None,
-        Field(description='draw the translation by chance: {"temperature", "top_k", "top_p", "seed"}'),
+        Field(
+            description='draw the translation by chance: {"temperature", "top_k", "top_p", "seed"}'
+        ),
     ] = None
     model: Annotated[
         str | None,
@@ -130,15 +142,17 @@ def page_routes(service: Service) -> APIRouter:
     def model(request: Request) -> Response:
         """Return the model that the page looks into, with which the page computes changes to a trace by itself.
 
-        First comes a line of JSON, then the numbers that it lists. Where the line holds `refusal`, that is why there
-        are none.
+        First comes a line of JSON, then the numbers that it lists. Where the
+        line holds `refusal`, that is why there are none.
         """
         loaded = service.model
         try:
             head, blocks = pack_model(loaded.bundle, loaded.translator, service.limits.page_bytes)
         except ValueError as error:
-            # No error status: a browser would show that as a fault of the page, which goes on without.
+            # No error status: a browser would show that as a fault
+            # of the page, which goes on without.
             return JSONResponse({"refusal": str(error)}, media_type=_BINARY)
+
         # Kept by the browser, but asked for each time: the model may have been replaced.
         headers = {"ETag": f'"{sha256(head).hexdigest()}"', "Cache-Control": "private, no-cache"}
         if request.headers.get("if-none-match") == headers["ETag"]:
@@ -149,10 +163,12 @@ def page_routes(service: Service) -> APIRouter:
     def examples() -> Response:
         """Return sentences to try with what is special about them, the languages and the number of training pairs.
 
-        `references` are their translations by people, as far as they are known. `doubts` counts how well the words that
-        the model is least sure of tell its mistakes. `pending` is true while mistakes of the model are still sought.
+        `references` are their translations by people, as far as they are known. `doubts` counts
+        how well the words that the model is least sure of tell its mistakes. `pending` is true
+        while mistakes of the model are still sought.
         """
-        # Read before the mistakes: if the study ends in between, an answer without them must not say that it ended.
+        # Read before the mistakes: if the study ends in between, an answer
+        # without them must not say that it ended.
         pending = service.is_studying_mistakes
         text = service.training_text
         codes = service.directions.first.languages.codes or text.languages
@@ -174,7 +190,8 @@ def page_routes(service: Service) -> APIRouter:
         form = await read_form(request, Text)
         refuse_long_text(len(form.text), service.limits.characters)
         # In a thread: the first call counts the words of the whole training text.
-        return JSONResponse({"words": await run_in_threadpool(service.training_text.find_rare_words, form.text)})
+        words = await run_in_threadpool(service.training_text.find_rare_words, form.text)
+        return JSONResponse({"words": words})
 
     return router
 
@@ -182,7 +199,8 @@ def page_routes(service: Service) -> APIRouter:
 def trace_routes(service: Service) -> APIRouter:
     """Make the route POST /trace, and the routes of everything under /trace/{identity}."""
     router = APIRouter(prefix="/trace", tags=["glass box"])
-    limits, worker = service.limits, service.trace_worker  # one thread: traces are made and asked one at a time
+    # One thread: traces are made and asked one at a time.
+    limits, worker = service.limits, service.trace_worker
     schema = TraceRequest.model_json_schema()
     schema["properties"]["sentence"]["maxLength"] = limits.characters
     schema["properties"]["beam"]["maximum"] = limits.beam
@@ -191,7 +209,8 @@ def trace_routes(service: Service) -> APIRouter:
     async def trace(request: Request) -> Response:
         """Translate a sentence, keep every number, and return the manifest for the page."""
         form = await read_form(request, TraceRequest)
-        refuse_long_text(len(form.sentence) + len(form.context) + len(form.target or ""), limits.characters)
+        characters = len(form.sentence) + len(form.context) + len(form.target or "")
+        refuse_long_text(characters, limits.characters)
         if form.beam > limits.beam:
             raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
         here = model_facts(service.model.bundle)
@@ -203,18 +222,30 @@ def trace_routes(service: Service) -> APIRouter:
                 f"here is {here.name} ({here.sha256[:12] or 'never saved'}…): serve the other model, or ask for the "
                 "sentence alone",
             )
+
         try:
             target = choose_target(form.target, form.target_ids)
             edits = read_strictly(EditList, form.edits or [], "edits")
-            drawing = None if form.drawing is None else read_strictly(Drawing, form.drawing, "drawing")
+            drawing = None
+            if form.drawing is not None:
+                drawing = read_strictly(Drawing, form.drawing, "drawing")
         except ValueError as error:
             raise Refusal(422, str(error)) from None
 
         def trace_and_store() -> bytes:
-            options = {"context": form.context, "beam": form.beam, "prefix_ids": tuple(form.prefix_ids or ())}
+            options = {
+                "context": form.context,
+                "beam": form.beam,
+                "prefix_ids": tuple(form.prefix_ids or ()),
+            }
             model = service.directions.model(service.directions.first)
             made = model.trace(
-                form.sentence, target=target, edits=edits, drawing=drawing, segment=form.segment, **options
+                form.sentence,
+                target=target,
+                edits=edits,
+                drawing=drawing,
+                segment=form.segment,
+                **options,
             )
             return service.traces.store(made).manifest
 
@@ -232,7 +263,9 @@ def trace_routes(service: Service) -> APIRouter:
         return _numbers_response(service.get_trace(identity).trace.tensor, [name], rows)
 
     @router.get("/{identity}/tensors", **answers(_BINARY, 404))
-    def tensors(identity: str, name: Annotated[list[str], Query(max_length=_MOST_TENSORS)]) -> Response:
+    def tensors(
+        identity: str, name: Annotated[list[str], Query(max_length=_MOST_TENSORS)]
+    ) -> Response:
         """Return several tensors in the order of their names; X-Shape holds their shapes, with `;` between them."""
         return _numbers_response(service.get_trace(identity).trace.tensor, name)
 
@@ -248,12 +281,19 @@ def trace_routes(service: Service) -> APIRouter:
             arguments = (await read_form(request, _ActArguments)).root
             characters = sum(len(value) for value in arguments.values() if isinstance(value, str))
             refuse_long_text(characters, limits.characters)
-            result = await service.answer(request, worker, lambda: service.act(trace, verb, arguments))
+            result = await service.answer(
+                request, worker, lambda: service.act(trace, verb, arguments)
+            )
             return Response(result, media_type=JSON)
 
         options = {**answers(JSON, 403, 404, 415, 504), **_takes_json({"type": "object"})}
         router.add_api_route(
-            f"/{{identity}}/{verb}", act, methods=["POST"], name=verb, description=description, **options
+            f"/{{identity}}/{verb}",
+            act,
+            methods=["POST"],
+            name=verb,
+            description=description,
+            **options,
         )
 
     for verb, description in _ACTS.items():
@@ -261,7 +301,9 @@ def trace_routes(service: Service) -> APIRouter:
 
     @router.get("/{identity}/export.html", **answers("text/html", 404, 504))
     async def export(
-        identity: str, request: Request, keep: Literal["maps", "float16", "float32", "weights"] | None = None
+        identity: str,
+        request: Request,
+        keep: Literal["maps", "float16", "float32", "weights"] | None = None,
     ):
         """Return the page and the trace as one file; by default whole in float16 up to 3 MB, and maps otherwise."""
         trace = service.get_trace(identity).trace
@@ -284,12 +326,17 @@ def trace_routes(service: Service) -> APIRouter:
 def answers(media_type: str, *refusals: int) -> dict[str, Any]:
     """Return the options of a route for OpenAPI: the type of its answer, and the statuses by which it refuses."""
     content = {media_type: {"schema": {"type": "object"}} if media_type == JSON else {}}
-    return {"response_class": Response, "responses": {200: {"content": content}, **documented_responses(*refusals)}}
+    return {
+        "response_class": Response,
+        "responses": {200: {"content": content}, **documented_responses(*refusals)},
+    }
 
 
 def _takes_json(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the option of a route that describes its JSON body for OpenAPI."""
-    return {"openapi_extra": {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}}
+    return {
+        "openapi_extra": {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+    }
 
 
 def _page_script() -> str:
@@ -315,7 +362,8 @@ def _compressed_response(
 
 def _attachment_response(data: bytes, name: str, kind: str) -> Response:
     """Return a file to be saved, never shown."""
-    # Shown from this address, the script of an exported page would run with the server's own rights.
+    # Shown from this address, the script of an exported page
+    # would run with the server's own rights.
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(data, media_type=kind, headers=headers)
 
@@ -328,12 +376,15 @@ def _numbers_response(
         arrays = [read_array(name) for name in names]
     except (KeyError, ValueError) as error:
         raise Refusal(404, str(error.args[0])) from None
+
     if rows is not None:
         arrays = [_take_rows(array, rows) for array in arrays]
     # Before the copy below, and of the rows only; every number is sent as float32, 4 bytes.
     if (size := 4 * sum(array.size for array in arrays)) > MOST_BYTES:
         raise Refusal(413, f"{size:,} bytes, {MOST_BYTES:,} are sent at a time; ask for rows=a:b")
-    # float32 in this order is what a browser's Float32Array holds; float64 would only double the bytes.
+
+    # float32 in this order is what a browser's Float32Array holds;
+    # float64 would only double the bytes.
     data = b"".join(np.ascontiguousarray(array, dtype="<f4").tobytes() for array in arrays)
     shapes = ";".join(",".join(map(str, array.shape)) for array in arrays)
     return Response(data, media_type=_BINARY, headers={"X-Shape": shapes})
@@ -345,5 +396,7 @@ def _take_rows(array: np.ndarray, rows: str) -> np.ndarray:
     # 1:0 is no valid range: it lets the check below refuse what could not be parsed.
     first, end = (int(match[1]), int(match[2])) if match else (1, 0)
     if array.ndim == 0 or not first <= end <= len(array):
-        raise Refusal(422, f"rows is {rows!r:.40}, expected a:b within 0:{len(array) if array.ndim else 0}")
+        raise Refusal(
+            422, f"rows is {rows!r:.40}, expected a:b within 0:{len(array) if array.ndim else 0}"
+        )
     return array[first:end]

@@ -24,7 +24,12 @@ from pellucid.localize.documents.reading import DocumentLimits, DocumentTooLarge
 from pellucid.localize.terminology import Terms
 from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload
 from pellucid.serve.directions import Direction
-from pellucid.serve.libretranslate import NAMES_IGNORED, describe_languages, name_ignored, validate_limited
+from pellucid.serve.libretranslate import (
+    NAMES_IGNORED,
+    describe_languages,
+    name_ignored,
+    validate_limited,
+)
 from pellucid.serve.service import BoundedStore, Patience, Service, TranslationJob
 
 # Bounds on the texts of a document that are translated together,
@@ -49,7 +54,9 @@ class TranslatedFile(BaseModel):
     translatedFileUrl: str
     texts: int = Field(description="texts that were given to the model")
     unchanged: int = Field(description="texts among them whose translation is the text itself")
-    failed: int = Field(description="texts among them that could not be translated as asked and stay as they are")
+    failed: int = Field(
+        description="texts among them that could not be translated as asked and stay as they are"
+    )
     kept: dict[str, int] = Field(
         description="texts that were not given to the model, by kind, as far as the reader of the format counts them"
     )
@@ -59,7 +66,9 @@ def file_routes(service: Service) -> APIRouter:
     """Make the routes POST /translate_file and GET /download_file."""
     router = APIRouter(tags=["LibreTranslate"])
     limits = service.limits
-    store = BoundedStore[tuple[bytes, str]](limits.files, limits.file_bytes, limits.file_minutes, renew=False)
+    store = BoundedStore[tuple[bytes, str]](
+        limits.files, limits.file_bytes, limits.file_minutes, renew=False
+    )
     service.add_gauge("files", "translated documents kept", lambda: len(store))
     document_limits = DocumentLimits(
         bytes=limits.document_bytes,
@@ -87,7 +96,10 @@ def file_routes(service: Service) -> APIRouter:
 
         def refuse_too_many() -> None:
             if under_way >= limits.documents:
-                raise Refusal(503, f"{limits.documents} documents are being translated, which is as many as may")
+                raise Refusal(
+                    503,
+                    f"{limits.documents} documents are being translated, which is as many as may",
+                )
 
         # Before the body is read, which may be some megabytes, and after it:
         # a body that never arrives takes no place.
@@ -96,7 +108,9 @@ def file_routes(service: Service) -> APIRouter:
         refuse_too_many()
         under_way += 1
         try:
-            translated = await _translate_upload(request, fields, upload, service, store, document_limits)
+            translated = await _translate_upload(
+                request, fields, upload, service, store, document_limits
+            )
             name_ignored(response, TranslateFileRequest, fields)
             return translated
         finally:
@@ -117,6 +131,7 @@ def file_routes(service: Service) -> APIRouter:
                 f"there is no such document: documents are kept {limits.file_minutes:g} minutes, the last "
                 f"{limits.files} at most; translate it again",
             )
+
         shown_name = quote(name.partition(".")[2])
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{shown_name}"}
         content, media_type = file
@@ -135,7 +150,9 @@ async def _translate_upload(
 ) -> TranslatedFile:
     """Translate the document of a form with these other fields, and store it."""
     service.keys.check(request, fields.get("api_key"))
-    form = await run_in_threadpool(validate_limited, TranslateFileRequest, fields, service.limits, strict=False)
+    form = await run_in_threadpool(
+        validate_limited, TranslateFileRequest, fields, service.limits, strict=False
+    )
     if upload is None:
         raise Refusal(422, "file: the form has no file")
 
@@ -155,7 +172,9 @@ async def _translate_upload(
     except ValueError as error:
         raise Refusal(400, str(error)) from None
 
-    direction = await run_in_threadpool(service.directions.find, form.source, form.target, document.texts[:_SAMPLE])
+    direction = await run_in_threadpool(
+        service.directions.find, form.source, form.target, document.texts[:_SAMPLE]
+    )
     terms = await run_in_threadpool(service.terms_with, form.terms)
     translations = await _translate_texts(request, service, document.texts, direction, terms)
     written = [translation.text for translation in translations]
@@ -170,6 +189,7 @@ async def _translate_upload(
     account = make_account(document.texts, written, failed, document.kept)
     suffix = document_suffix(upload.file_name) or ""
     stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.file_name).stem)[:80] or "document"
+
     # LibreTranslate's own form: an identity that nobody can
     # guess, and then the name of the download.
     name = f"{secrets.token_hex(16)}.{stem}_{target}{suffix}"
@@ -185,7 +205,11 @@ async def _translate_upload(
 
 
 async def _translate_texts(
-    request: Request, service: Service, texts: Sequence[str], direction: Direction, terms: Terms | None
+    request: Request,
+    service: Service,
+    texts: Sequence[str],
+    direction: Direction,
+    terms: Terms | None,
 ) -> list[Translation]:
     """Translate the texts of a document in pieces, between which other requests get their turn."""
     translations: list[Translation] = []
@@ -199,15 +223,20 @@ async def _translate_texts(
         contexts = tuple(map(reader.take, chunk))
         # With its model: one that is replaced in the meantime
         # does not translate the rest of the document.
-        job = TranslationJob(tuple(chunk), direction, SearchConfig(scores=False), terms, contexts, model)
+        job = TranslationJob(
+            tuple(chunk), direction, SearchConfig(scores=False), terms, contexts, model
+        )
         while True:
             try:
-                translations += await service.answer(request, service.translation_worker, job, patience)
+                translations += await service.answer(
+                    request, service.translation_worker, job, patience
+                )
                 break
             except Refusal as refusal:
                 # A document that is half done waits for its turn.
                 if refusal.status != 503 or service.is_ending or patience.seconds <= _WAIT:
                     raise
+
             await asyncio.sleep(_WAIT)
             patience.seconds -= _WAIT
     return translations
@@ -227,6 +256,7 @@ def _cut_into_chunks(texts: Sequence[str]) -> Iterator[list[str]]:
             chunk, characters = [], 0
         chunk.append(text)
         characters += len(text)
+
     if chunk:
         yield chunk
 
@@ -235,8 +265,13 @@ def _describe_upload(service: Service) -> dict[str, Any]:
     schema = TranslateFileRequest.model_json_schema()
     fields = schema["properties"]
     formats = ", ".join(DOCUMENT_FORMATS)
-    fields["file"] = {"type": "string", "format": "binary", "description": f"a document of the formats {formats}"}
+    fields["file"] = {
+        "type": "string",
+        "format": "binary",
+        "description": f"a document of the formats {formats}",
+    }
     schema["required"] = ["file", *schema["required"]]
+
     # In a form every value is a text; the text of this one is a JSON object.
     fields["terms"] = {"type": "string", "contentMediaType": "application/json"}
     fields["api_key"] = {"type": "string"}

@@ -129,7 +129,9 @@ class Worker(Generic[Question, Answer]):
         """Whether the thread is running though the worker was closed."""
         return self._closed and self.alive
 
-    def submit(self, question: Question, seconds: float = inf, limit: float = inf) -> JobAnswer[Answer]:
+    def submit(
+        self, question: Question, seconds: float = inf, limit: float = inf
+    ) -> JobAnswer[Answer]:
         """Return the future of the answer, which fails with `JobsCancelled` where there is none after `limit` seconds.
 
         Raises `QueueFull` where too many wait, where the worker is closed, and where so
@@ -154,12 +156,15 @@ class Worker(Generic[Question, Answer]):
             # Jobs whose client has gone still stand in the queue:
             # they are removed only when room is needed.
             self._queue = deque(job for job in self._queue if not job.answer.cancelled())
+
         if self._closed or len(self._queue) >= self._capacity:
             raise QueueFull(f"{self._capacity} requests wait already, which is as many as may")
         # Not where nothing waits: a single slow job must not close the door for good.
         waiting = self.waiting_jobs
         if waiting and (waiting + 1 + (self._begun is not None)) * self._seconds_per_job > seconds:
-            raise QueueFull(f"{waiting} requests wait already, too many to answer one more within {seconds:g} s")
+            raise QueueFull(
+                f"{waiting} requests wait already, too many to answer one more within {seconds:g} s"
+            )
 
     def close(self, seconds: float) -> None:
         """Take no more jobs; wait `seconds` for those begun and waiting, then cancel the rest."""
@@ -184,6 +189,7 @@ class Worker(Generic[Question, Answer]):
                 self._begun = None
                 seconds = (self._clock() - began) / len(jobs)
                 self._seconds_per_job += self._NEWEST_SHARE * (seconds - self._seconds_per_job)
+
             if self._clock() - returned > self._SECONDS_BETWEEN_RETURNS:
                 return_free_memory()
                 returned = self._clock()
@@ -193,9 +199,10 @@ class Worker(Generic[Question, Answer]):
         with self._changed:
             while True:
                 batch: list[_Job[Question, Answer]] = []
-                while self._queue and (
-                    not batch or self._together([job.question for job in batch], self._queue[0].question)
-                ):
+                while self._queue:
+                    questions = [job.question for job in batch]
+                    if batch and not self._together(questions, self._queue[0].question):
+                        break
                     job = self._queue.popleft()
                     # False for a job that was cancelled while it waited: nobody wants its answer.
                     if not job.answer.begin():
@@ -206,6 +213,7 @@ class Worker(Generic[Question, Answer]):
                         job.answer.set_exception(JobsCancelled())
                         continue
                     batch.append(job)
+
                 if batch or self._closed:
                     # Before anybody else looks: a job that comes now comes behind these.
                     self._begun = self._clock() if batch else None

@@ -15,15 +15,20 @@ from pellucid.evaluate.comparison import score_sums, sentence_counts
 from pellucid.workflows.check.evidence import fit_logistic
 
 GOOD_CHRF = 80.0  # chrF of a sentence, in per cent, from which it counts as needing no change
-_FEWEST_SENTENCES = 200  # sentences of dev below which nothing can be said: a half, in tenths, leaves ten for each
-_GROUPS = 20  # groups of equal size, by score, that the curve is made of before neighbours are pooled
+# Sentences of dev below which nothing can be said: a half, in tenths, leaves ten for each.
+_FEWEST_SENTENCES = 200
+# Groups of equal size, by score, that the curve is made of before neighbours are pooled.
+_GROUPS = 20
 
-_REDO_SHARE, _LOOK_SHARE = 0.2, 0.4  # shares of dev whose chrF bounds the grades: its worst fifth, and two fifths
-# Bounds of these bounds: the best lines of a poor model are not usable, and the worst of a perfect one are.
+# Shares of dev whose chrF bounds the grades: its worst fifth, and two fifths.
+_REDO_SHARE, _LOOK_SHARE = 0.2, 0.4
+# Bounds of these bounds: the best lines of a poor model are not
+# usable, and the worst of a perfect one are.
 _REDO_CHRF, _LOOK_CHRF = (30.0, 50.0), (50.0, GOOD_CHRF)
-_QUALITY_SIGNS = np.array([0, 1, 0, -1, -1])  # how expected chrF may go with each of `quality_features`; 0: both ways
-# What chrF falls by at least with each nat of a piece: it was 37 on the dev set of Tatoeba, and 55 on Multi30k's.
-# A dev set that a model translates without a fault cannot tell.
+# How expected chrF may go with each of `quality_features`; 0: both ways.
+_QUALITY_SIGNS = np.array([0, 1, 0, -1, -1])
+# What chrF falls by at least with each nat of a piece: it was 37 on the dev set of Tatoeba, and 55
+# on Multi30k's. A dev set that a model translates without a fault cannot tell.
 _LEAST_CHRF_OF_A_NAT = 35.0
 
 _BINS = 10
@@ -32,7 +37,9 @@ _RIDGE = 1e-3
 Floats = NDArray[np.float64]
 
 
-def find_unchanged(texts: Sequence[str], references: Sequence[str], good_chrf: float, lowercase: bool) -> Floats:
+def find_unchanged(
+    texts: Sequence[str], references: Sequence[str], good_chrf: float, lowercase: bool
+) -> Floats:
     """Return 1 for each translation that needs no change: it is the reference, or has at least this chrF with it."""
     return (score_sentences(texts, references, lowercase) >= good_chrf).astype(np.float64)
 
@@ -45,33 +52,44 @@ def find_kept_words(text: str, reference: str, lowercase: bool = False) -> list[
     >>> find_kept_words("la bola es azul.", "La pelota es muy azul", lowercase=True)
     [True, False, True, True]
     """
-    words, expected = (
-        [strip_word(word) for word in (line.lower() if lowercase else line).split()] for line in (text, reference)
-    )
+    if lowercase:
+        text, reference = text.lower(), reference.lower()
+    words = [strip_word(word) for word in text.split()]
+    expected = [strip_word(word) for word in reference.split()]
+
     # lengths[i][j]: the length of the longest common subsequence of words[i:] and expected[j:].
     lengths = [[0] * (len(expected) + 1) for _ in range(len(words) + 1)]
     for i in reversed(range(len(words))):
         for j in reversed(range(len(expected))):
-            lengths[i][j] = (
-                1 + lengths[i + 1][j + 1] if words[i] == expected[j] else max(lengths[i + 1][j], lengths[i][j + 1])
-            )
+            if words[i] == expected[j]:
+                lengths[i][j] = 1 + lengths[i + 1][j + 1]
+            else:
+                lengths[i][j] = max(lengths[i + 1][j], lengths[i][j + 1])
+
     kept, j = [], 0
     for i, word in enumerate(words):
-        # A word that the subsequence can do without is left out, so that the next ones have all of the reference.
+        # A word that the subsequence can do without is left out, so that
+        # the next ones have all of the reference.
         found = next((k for k in range(j, len(expected)) if expected[k] == word), None)
         is_kept = found is not None and 1 + lengths[i + 1][found + 1] >= lengths[i + 1][j]
         kept.append(is_kept)
         j = found + 1 if is_kept and found is not None else j
+
     return kept
 
 
 def judge_words(
-    translator: Translator, sources: Sequence[str], texts: Sequence[str], references: Sequence[str], lowercase: bool
+    translator: Translator,
+    sources: Sequence[str],
+    texts: Sequence[str],
+    references: Sequence[str],
+    lowercase: bool,
 ) -> list[tuple[Floats, Floats]]:
     """Return for each translation the log-probabilities of its words, and 1 for each word that the reference keeps.
 
-    They are scored anew, since an engine may give the log-probability of a whole translation alone. Both are empty for
-    a pair that is too long for the model, and where the pieces do not spell the translation.
+    They are scored anew, since an engine may give the log-probability of a whole
+    translation alone. Both are empty for a pair that is too long for the model, and
+    where the pieces do not spell the translation.
     """
     tokenizer, longest = translator.tokenizer, translator.lengths.longest
     pairs = zip(tokenizer.encode_source(sources), tokenizer.encode_target(texts), strict=True)
@@ -89,7 +107,9 @@ def list_features(
     translations: Sequence[Translation], features: Callable[[float, int, int], tuple[float, ...]]
 ) -> Floats:
     """Return a row for each translation: `confidence_features` or `quality_features`."""
-    return np.array([features(t.log_prob, len(t.pieces), len(t.source_pieces)) for t in translations])
+    return np.array(
+        [features(t.log_prob, len(t.pieces), len(t.source_pieces)) for t in translations]
+    )
 
 
 def score_sentences(texts: Sequence[str], references: Sequence[str], lowercase: bool) -> Floats:
@@ -100,9 +120,9 @@ def score_sentences(texts: Sequence[str], references: Sequence[str], lowercase: 
 def fit_quality(features: Floats, chrf: Floats) -> tuple[QualityEstimate, dict[str, Any]]:
     """Fit the expected chrF on one half of the sentences; return it with what it is worth on the other half.
 
-    It is a linear regression on the rows of `quality_features`, in which a less likely translation is always expected
-    to be worse, and one of an odd length never to be better. The grades are bounded by the chrF of the worst fifth of
-    dev, and of its worst two fifths.
+    It is a linear regression on the rows of `quality_features`, in which a less likely translation
+    is always expected to be worse, and one of an odd length never to be better. The grades are
+    bounded by the chrF of the worst fifth of dev, and of its worst two fifths.
     """
     fitted, proved = slice(0, None, 2), slice(1, None, 2)
     x, y = features[fitted], chrf[fitted]
@@ -114,11 +134,17 @@ def fit_quality(features: Floats, chrf: Floats) -> tuple[QualityEstimate, dict[s
 
     redo, look = np.quantile(chrf[fitted], [_REDO_SHARE, _LOOK_SHARE])
     estimate = QualityEstimate(
-        tuple(weights.tolist()), float(np.clip(redo, *_REDO_CHRF)), float(np.clip(look, *_LOOK_CHRF))
+        tuple(weights.tolist()),
+        float(np.clip(redo, *_REDO_CHRF)),
+        float(np.clip(look, *_LOOK_CHRF)),
     )
     expected = np.array([features[proved] @ weights, features[proved][:, 1]])
     found, found_by_log_prob = (count_worst_found(scores, chrf[proved]) for scores in expected)
-    worth = {"worst": len(chrf[proved]) // 5, "found": found, "found_by_log_prob": found_by_log_prob}
+    worth = {
+        "worst": len(chrf[proved]) // 5,
+        "found": found,
+        "found_by_log_prob": found_by_log_prob,
+    }
     return estimate, worth
 
 
@@ -150,24 +176,36 @@ def count_worst_found(scores: Floats, quality: Floats) -> int:
     1
     """
     size = len(scores) // 5
-    lowest, worst = (set(np.argsort(values, kind="stable")[:size].tolist()) for values in (scores, quality))
-    return len(lowest & worst)
+    lowest = np.argsort(scores, kind="stable")[:size].tolist()
+    worst = np.argsort(quality, kind="stable")[:size].tolist()
+    return len(set(lowest) & set(worst))
+
+
+def _join_words(sentences: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Return the log-probabilities of the words of all sentences, and which of these words were kept."""
+    log_probs = [of_sentence for of_sentence, _ in sentences] or [np.empty(0)]
+    kept = [of_sentence for _, of_sentence in sentences] or [np.empty(0)]
+    return np.concatenate(log_probs), np.concatenate(kept)
 
 
 def fit_calibration(
-    features: Floats, unchanged: Floats, words: Sequence[tuple[Floats, Floats]], about: dict[str, Any]
+    features: Floats,
+    unchanged: Floats,
+    words: Sequence[tuple[Floats, Floats]],
+    about: dict[str, Any],
 ) -> Calibration:
     """Fit weights and curves on one half of the sentences and add to `about` what they are worth on the other half.
 
-    The weights come from a logistic regression, and the curves are isotonic regressions: of `unchanged` on the score
-    of a sentence, and of kept words on their log-probability; `words` has both for each sentence. Raises ValueError for
-    too few sentences.
+    The weights come from a logistic regression, and the curves are isotonic regressions: of
+    `unchanged` on the score of a sentence, and of kept words on their log-probability; `words` has
+    both for each sentence. Raises ValueError for too few sentences.
     """
     if len(features) < _FEWEST_SENTENCES:
         raise ValueError(
             f"{len(features)} sentences are too few to calibrate on; {_FEWEST_SENTENCES} are needed, half of them to "
             "prove it (--source FILE --reference FILE)"
         )
+
     fitted, proved = slice(0, None, 2), slice(1, None, 2)
     scale = np.maximum(np.abs(features[fitted]).mean(axis=0), 1e-12)
     ridge = np.full(len(scale), _RIDGE * len(features[fitted]))
@@ -175,21 +213,24 @@ def fit_calibration(
     scores = features @ weights
     curve = fit_curve(scores[fitted], unchanged[fitted])
     about |= measure_calibration(confidences_at(curve, scores[proved]), unchanged[proved])
-    (log_probs, kept), (other_log_probs, other_kept) = (
-        [np.concatenate([side[i] for side in words[half]] or [np.empty(0)]) for i in (0, 1)]
-        for half in (fitted, proved)
-    )
+
+    log_probs, kept = _join_words(words[fitted])
+    other_log_probs, other_kept = _join_words(words[proved])
     word_curve = None
     if min(len(log_probs), len(other_log_probs)) >= _FEWEST_SENTENCES // 2:
         word_curve = fit_curve(log_probs, kept)
-        about["words"] = measure_calibration(confidences_at(word_curve, other_log_probs), other_kept)
+        word_confidences = confidences_at(word_curve, other_log_probs)
+        about["words"] = measure_calibration(word_confidences, other_kept)
     return Calibration(tuple(weights.tolist()), curve, word_curve, about)
 
 
 def fit_curve(scores: Floats, labels: Floats) -> ConfidenceCurve:
     """Return the isotonic regression of the labels, 0 or 1, on the scores."""
     groups = np.array_split(np.argsort(scores, kind="stable"), _GROUPS)
-    means = pool_adjacent_violators([float(labels[g].mean()) for g in groups], [len(g) for g in groups])
+    means = pool_adjacent_violators(
+        [float(labels[g].mean()) for g in groups], [len(g) for g in groups]
+    )
+
     # Where two neighbours were pooled there is no edge between them, and none between equal scores.
     edges: dict[float, float] = {}
     for group, before, mean in zip(groups[1:], means, means[1:], strict=False):
@@ -221,16 +262,22 @@ def pool_adjacent_violators(values: Sequence[float], sizes: Sequence[int]) -> li
 def measure_calibration(confidences: Floats, unchanged: Floats) -> dict[str, Any]:
     """Return the expected calibration error and, for bounds, how many sentences are above and how many are unchanged.
 
-    The error is the mean distance, over ten bins of confidence weighted by their sentences, of the mean confidence
-    from the share that needs no change (Naeini et al. 2015).
+    The error is the mean distance, over ten bins of confidence weighted by their sentences, of the
+    mean confidence from the share that needs no change (Naeini et al. 2015).
     """
     bins = np.minimum((confidences * _BINS).astype(int), _BINS - 1)
     error = sum(abs((confidences - unchanged)[bins == i].sum()) for i in range(_BINS)) / len(bins)
-    above = {
-        str(bound): [int((confidences >= bound).sum()), int(unchanged[confidences >= bound].sum())]
-        for bound in (0.5, 0.6, 0.7, 0.8, 0.9)
+    above: dict[str, list[int]] = {}
+    for bound in (0.5, 0.6, 0.7, 0.8, 0.9):
+        is_above = confidences >= bound
+        above[str(bound)] = [int(is_above.sum()), int(unchanged[is_above].sum())]
+
+    return {
+        "sentences": len(bins),
+        "unchanged": int(unchanged.sum()),
+        "error": float(error),
+        "above": above,
     }
-    return {"sentences": len(bins), "unchanged": int(unchanged.sum()), "error": float(error), "above": above}
 
 
 def calibration_lines(about: dict[str, Any]) -> Iterator[str]:
@@ -240,8 +287,11 @@ def calibration_lines(about: dict[str, Any]) -> Iterator[str]:
         f"translation is the reference or has a chrF of {about['good_chrf']:g} or more with it."
     )
     for bound, (above, unchanged) in about["above"].items():
-        share = f"{unchanged / above:.0%} of them need no change" if above else "none: the model is never so sure"
+        share = "none: the model is never so sure"
+        if above:
+            share = f"{unchanged / above:.0%} of them need no change"
         yield f"confidence {bound} or more: {above:,} sentences, {share}"
+
     yield f"expected calibration error {about['error']:.3f}"
     if words := about.get("words"):
         yield (

@@ -1,6 +1,7 @@
 """Sequence-level distillation: a student learns from what a teacher writes (Kim and Rush 2016).
 
-The teacher's translations are written down as they come, so that an interruption costs no more than one of them.
+The teacher's translations are written down as they come, so that an
+interruption costs no more than one of them.
 """
 
 import hashlib
@@ -22,19 +23,22 @@ from pellucid.store.atomic import atomic_file, explain_unfinished_work
 from pellucid.training.config import RunConfig
 from pellucid.training.defaults import choose_settings_for_data
 
-# File with what the teacher wrote: a line that says who translated what, then a line for each sentence.
+# File with what the teacher wrote: a line that says who
+# translated what, then a line for each sentence.
 TRANSLATIONS = "translations.jsonl"
 _BLOCK = 2**20  # bytes that are copied at a time
 _ENCODER_LAYERS = 6  # layers of a student's encoder
 
 _LEFT_OUT = "left_out.tsv"
-_UNWRITABLE = str.maketrans("\t\n\r\0", "    ")  # characters that a field of a TSV file cannot hold, as spaces
-# Function from sentences to a text and the reason it stopped for each: "eos", "length", "empty" or "failed".
+# Characters that a field of a TSV file cannot hold, as spaces.
+_UNWRITABLE = str.maketrans("\t\n\r\0", "    ")
+# Function from sentences to a text and the reason it stopped for
+# each: "eos", "length", "empty" or "failed".
 Translate = Callable[[Iterable[str]], Iterator[tuple[str, str]]]
 
 
 @dataclass(frozen=True)
-class _TeacherText:
+class TeacherText:
     """Sentence pairs of a teacher, as two files, and how many of its translations were left out, by reason."""
 
     source: Path
@@ -61,16 +65,20 @@ def write_translations(
 ) -> Iterator[int]:
     """Translate the lines of `files` into `folder`, and yield the number of lines that are done after each.
 
-    A folder in which translations were begun is continued where they stop. `identity` says who translates what, and
-    how: raises ValueError if those that are there were made by another teacher, from another text or in another way.
+    A folder in which translations were begun is continued where they stop. `identity` says who
+    translates what, and how: raises ValueError if those that are there were made by another
+    teacher, from another text or in another way.
     """
     path, done = folder / TRANSLATIONS, count_translations(folder, identity)
     with explain_unfinished_work(path, folder), path.open("ab") as file:
-        for count, (text, stop) in enumerate(translate(islice(read_text(files), done, None)), start=done + 1):
+        rest = islice(read_text(files), done, None)
+        for count, (text, stop) in enumerate(translate(rest), start=done + 1):
             file.write(translation_row(text, stop))
-            # A reader of the file, and a run that goes on after this process was killed, find every line.
+            # A reader of the file, and a run that goes on after this
+            # process was killed, find every line.
             file.flush()
             yield count
+
         os.fsync(file.fileno())
 
 
@@ -112,6 +120,7 @@ def _keep_complete_lines(path: Path, first: str) -> int:
         with atomic_file(path) as write:
             write(first.encode() + b"\n")
         return 0
+
     end = lines = 0
     with path.open("rb") as file:
         for line in file:
@@ -124,6 +133,7 @@ def _keep_complete_lines(path: Path, first: str) -> int:
                     f"({line.decode(errors='replace').strip():.200}); choose another --out, or remove that file"
                 )
             end, lines = end + len(line), lines + 1
+
     if not lines:
         path.unlink()
         return _keep_complete_lines(path, first)
@@ -137,14 +147,17 @@ def _is_translation(line: bytes) -> bool:
         value = json.loads(line)
     except ValueError:
         return False
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(item, str) for item in value)
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    return all(isinstance(item, str) for item in value)
 
 
-def write_pairs(files: Sequence[str], folder: Path, backward: bool = False) -> _TeacherText:
+def write_pairs(files: Sequence[str], folder: Path, backward: bool = False) -> TeacherText:
     """Write the teacher's translations as two files of training pairs, and list the lines left out with the reason.
 
-    With `backward` the text that was translated becomes the target side, as in back-translation (Sennrich et al. 2016):
-    the student then learns to write what people wrote. Raises ValueError if there is not a translation for each line.
+    With `backward` the text that was translated becomes the target side, as in back-translation
+    (Sennrich et al. 2016): the student then learns to write what people wrote. Raises
+    ValueError if there is not a translation for each line.
     """
     paths = {side: folder / f"train.{side}" for side in ("source", "target")}
     left_out, pairs = Counter[str](), 0
@@ -156,20 +169,26 @@ def write_pairs(files: Sequence[str], folder: Path, backward: bool = False) -> _
     ):
         next(translations)
         try:
-            for number, (line, row) in enumerate(zip(read_text(files), translations, strict=True), start=1):
+            rows = zip(read_text(files), translations, strict=True)
+            for number, (line, row) in enumerate(rows, start=1):
                 text, stop = json.loads(row)
                 reason = _reason_to_leave_out(line, text, stop)
                 if reason:
                     left_out[reason] += 1
-                    write_left_out(f"{number}\t{reason}\t{_as_field(line)}\t{_as_field(text)}\n".encode())
+                    fields = (str(number), reason, _as_field(line), _as_field(text))
+                    write_left_out("\t".join(fields).encode() + b"\n")
                     continue
+
                 pairs += 1
                 source, target = (text, line) if backward else (line, text)
                 write_source(source.encode() + b"\n")
                 write_target(target.encode() + b"\n")
         except ValueError as error:
-            raise ValueError(f"{folder / TRANSLATIONS} does not hold a translation of each line: {error}") from None
-    return _TeacherText(paths["source"], paths["target"], pairs, dict(left_out))
+            raise ValueError(
+                f"{folder / TRANSLATIONS} does not hold a translation of each line: {error}"
+            ) from None
+
+    return TeacherText(paths["source"], paths["target"], pairs, dict(left_out))
 
 
 def _reason_to_leave_out(line: str, text: str, stop: str) -> str | None:
@@ -191,7 +210,7 @@ def _as_field(text: str) -> str:
 
 
 def choose_student_settings(
-    text: _TeacherText,
+    text: TeacherText,
     dev: tuple[str, str],
     *,
     people: tuple[str, str] | None = None,
@@ -202,8 +221,8 @@ def choose_student_settings(
 ) -> tuple[RunConfig, tuple[str, ...]]:
     """Return the settings of a student's training, and the reasons for what was chosen.
 
-    The student has a deep encoder, which runs once a sentence, and one decoder layer, which runs once a piece (Kasai et
-    al. 2021). `people` are files of pairs that people translated.
+    The student has a deep encoder, which runs once a sentence, and one decoder layer, which runs
+    once a piece (Kasai et al. 2021). `people` are files of pairs that people translated.
     """
     teacher_corpus = {"source": str(text.source), "target": str(text.target)}
     data: dict[str, Any] = {"dev_source": dev[0], "dev_target": dev[1]}
@@ -212,6 +231,7 @@ def choose_student_settings(
     else:
         people_corpus = {"name": "people", "source": people[0], "target": people[1]}
         data["corpus"] = [{"name": "teacher", **teacher_corpus}, people_corpus]
+
     chosen = choose_settings_for_data(data, overrides, size, steps, minutes)
     chosen.tables["model"] |= {"encoder_layers": _ENCODER_LAYERS, "decoder_layers": 1}
     run, reasons = chosen.make_run(overrides)
@@ -222,8 +242,8 @@ def choose_student_settings(
 def translate_with_command(command: Sequence[str]) -> Translate:
     """Return a function that translates with a program that reads a sentence a line and writes its translation a line.
 
-    The function raises ValueError if the program cannot be started, ends with another exit code than 0, or writes fewer
-    or more lines than it was given.
+    The function raises ValueError if the program cannot be started, ends with another exit code
+    than 0, or writes fewer or more lines than it was given.
     """
 
     def translate(lines: Iterable[str]) -> Iterator[tuple[str, Literal["eos"]]]:
@@ -241,7 +261,8 @@ def translate_with_command(command: Sequence[str]) -> Translate:
                     read += 1
                     pipe.write(line.encode() + b"\n")
 
-        # On a thread, for a program that reads everything before it writes would wait for us, and we for it.
+        # On a thread, for a program that reads everything before it
+        # writes would wait for us, and we for it.
         feeder = Thread(target=feed, args=(process.stdin,), daemon=True)
         with process:
             feeder.start()
@@ -251,13 +272,19 @@ def translate_with_command(command: Sequence[str]) -> Translate:
                     try:
                         text = row.decode()
                     except UnicodeDecodeError:
-                        raise ValueError(f"line {written:,} of what {name} wrote is not UTF-8: {row!r:.80}") from None
+                        raise ValueError(
+                            f"line {written:,} of what {name} wrote is not UTF-8: {row!r:.80}"
+                        ) from None
+
                     yield text.removesuffix("\n").removesuffix("\r"), "eos"
                 code = process.wait()
             finally:
                 process.kill()
                 feeder.join()
+
         if code or written != read:
-            raise ValueError(f"{name} was given {read:,} lines, wrote {written:,} and ended with exit code {code}")
+            raise ValueError(
+                f"{name} was given {read:,} lines, wrote {written:,} and ended with exit code {code}"
+            )
 
     return translate

@@ -6,12 +6,21 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil, log2
 
-from pellucid.data.term_spans import are_forms_of_one, find_common_words, link_pairs, list_term_spans, split_term_words
+from pellucid.data.term_spans import (
+    are_forms_of_one,
+    find_common_words,
+    link_pairs,
+    list_term_spans,
+    split_term_words,
+)
 from pellucid.data.text.line_splitting import UNSPACED
 
-_FORM_SHARE = 0.1  # of the translations of a term, that another form of its translation has at least
-_BEFORE_SENTENCES = frozenset(".!?:¿¡…。！？—–\"'„“”«»「『(")  # signs behind which a capital may belong to the sentence
-_BLOCK_PAIRS = 50  # pairs of a block, in which a term that belongs to a subject stands several times
+# Of the translations of a term, that another form of its translation has at least.
+_FORM_SHARE = 0.1
+# Signs behind which a capital may belong to the sentence.
+_BEFORE_SENTENCES = frozenset(".!?:¿¡…。！？—–\"'„“”«»「『(")
+# Pairs of a block, in which a term that belongs to a subject stands several times.
+_BLOCK_PAIRS = 50
 _PLACES = 5  # places that are named for one translation
 
 
@@ -94,6 +103,7 @@ def propose_glossary(
         places.append(place)
         sources.append(split_term_words(source))
         targets.append(split_term_words(target))
+
     if len(places) < 20:
         raise ValueError(
             f"{len(places)} different pairs are too few to find terms: which words belong together is learned from "
@@ -103,8 +113,10 @@ def propose_glossary(
     common = find_common_words(sources), find_common_words(targets)
     seen = defaultdict[str, _Seen](_Seen)
     all_links = link_pairs(sources, targets)
-    for number, (place, source, target, links) in enumerate(zip(places, sources, targets, all_links, strict=True)):
-        for (start, end), (target_start, target_end) in list_term_spans(source, target, links, common):
+    linked = zip(places, sources, targets, all_links, strict=True)
+    for number, (place, source, target, links) in enumerate(linked):
+        spans = list_term_spans(source, target, links, common)
+        for (start, end), (target_start, target_end) in spans:
             term, translation = _join(source[start:end]), _join(target[target_start:target_end])
             seen[term.lower()].add(
                 _write_inside(source, start, term),
@@ -112,6 +124,7 @@ def propose_glossary(
                 place,
                 number // _BLOCK_PAIRS,
             )
+
     return _choose_terms(seen, least_count, least_consistency, most, len(places))
 
 
@@ -155,12 +168,13 @@ def _choose_terms(
         if value <= 0:
             continue
         proposed = _describe_term(seen[term], frequent[term])
-        often = [translation for translation in proposed.translations if translation.count >= least_count]
+        often = [one for one in proposed.translations if one.count >= least_count]
         if proposed.consistency >= least_consistency and often:
             glossary.consistent.append(proposed)
         elif len(often) > 1:
             proposed.translations = often
             glossary.inconsistent.append(proposed)
+
     return Glossary(glossary.consistent[:most], glossary.inconsistent[:most], pairs)
 
 
@@ -182,6 +196,7 @@ def _measure_c_values(counts: dict[str, int]) -> dict[str, float]:
                 part = " ".join(words[start:end])
                 if part != term and part in counts:
                     longer[part].append(count)
+
     values: dict[str, float] = {}
     for term, count in counts.items():
         around = longer.get(term, [])
@@ -220,6 +235,7 @@ def _describe_term(found: _Seen, count: int) -> ProposedTerm:
         names = [form for form in group if found.forms[form] >= _FORM_SHARE * total]
         places = sorted({place for form in group for place in found.places[form]})
         translations.append(TermTranslation(names, total, places[:_PLACES]))
+
     translations.sort(key=lambda translation: (-translation.count, translation.forms))
     spelling = min(found.spellings, key=lambda text: (-found.spellings[text], text))
     return ProposedTerm(spelling, count, translations)

@@ -2,7 +2,8 @@
 
 import re
 
-SHORTEST_LEAK = 12  # letters and digits from which a sentence of the test set counts: "Yes." may be in any text
+# Letters and digits from which a sentence of the test set counts: "Yes." may be in any text.
+SHORTEST_LEAK = 12
 _SIGNS = re.compile(r"[^\W_]+")
 
 

@@ -12,12 +12,13 @@ Casing = Literal["capitals", "title", "small", "words"]
 _WORD = re.compile(r"\w[\w'’]*")
 # Words of up to this many letters may be small in a title: "of", "with", "und".
 _LONGEST_SMALL_WORD = 4
-# Where so many of the commonest words have a capital inside a sentence, as German nouns do, an unknown word is given
-# one, too. Of the commonest thousand it is 29 to 50 % in German, and 1 to 8 % in English, French, Spanish and Czech; of
-# all words it is 29 % in English news, which names many people and places.
+# Where so many of the commonest words have a capital inside a sentence, as German nouns
+# do, an unknown word is given one, too. Of the commonest thousand it is 29 to 50 % in
+# German, and 1 to 8 % in English, French, Spanish and Czech; of all words it is 29 % in
+# English news, which names many people and places.
 _CAPITALISED_SHARE, _COMMONEST_WORDS = 0.15, 1000
-# Words in capitals inside a sentence are read in small letters if the training text has so many of their letters in
-# small ones: "US IT" is no shouting, though both are words.
+# Words in capitals inside a sentence are read in small letters if the training text has so many of
+# their letters in small ones: "US IT" is no shouting, though both are words.
 _FEWEST_LETTERS, _SHORTEST_LABEL = 6, 4
 # Two letters that may be capitals; most texts have none, and need no closer look.
 _TWO_CAPITALS = re.compile("[A-ZÀ-ÖØ-Þ\u0100-\u024fΆ-ΫЀ-ЯԱ-Ֆ]{2}")
@@ -29,7 +30,10 @@ _FRAME = re.compile(r"(\s[–—-]\s|[:()\[\]\"“”„«»])")
 
 # What English titles leave small, unless it is the first or the last word.
 _SMALL_WORDS = frozenset(
-    re.findall("[a-z]+", "a an the and but or nor as at by for from in into of off on onto out over per to up via with")
+    re.findall(
+        "[a-z]+",
+        "a an the and but or nor as at by for from in into of off on onto out over per to up via with",
+    )
 )
 
 
@@ -44,14 +48,15 @@ def is_in_capitals(text: str) -> bool:
         return False
     visible = _without_protected(text)
     # One capital alone, as in "A 5", may be a small word at the beginning of a sentence.
-    return visible.isupper() and any(sum(map(_has_case, word)) > 1 for word in _WORD.findall(visible))
+    words = _WORD.findall(visible)
+    return visible.isupper() and any(sum(map(_has_case, word)) > 1 for word in words)
 
 
 def is_in_title_case(text: str, word_forms: Mapping[str, str] | None = None) -> bool:
     """Whether each word of a text begins with a capital, except short ones, and some would not in a sentence.
 
-    `word_forms` says how words are spelled inside a sentence, by the word in capitals. Without it, three words with a
-    capital are enough.
+    `word_forms` says how words are spelled inside a sentence, by the word in capitals.
+    Without it, three words with a capital are enough.
 
     >>> forms = {"DOG": "dog", "RUNS": "runs", "JOHN": "John"}
     >>> [is_in_title_case(text, forms) for text in ("The Big Dog Runs", "My Dog John", "John Smith", "The Dog goes")]
@@ -81,7 +86,9 @@ def has_capitalised_nouns(words: Sequence[str]) -> bool:
     return sum(word[0].isupper() for word in commonest) > _CAPITALISED_SHARE * len(commonest)
 
 
-def recase_sentence(text: str, casing: Casing, word_forms: Mapping[str, str], capitalise_unknown: bool) -> str:
+def recase_sentence(
+    text: str, casing: Casing, word_forms: Mapping[str, str], capitalise_unknown: bool
+) -> str:
     """Spell a text in capitals, or with a capital on each word, as a sentence; what is protected stays as it is.
 
     >>> recase_sentence("JOHN'S DOG SEES {NAME}.", "capitals", {"JOHN": "John"}, capitalise_unknown=False)
@@ -113,7 +120,8 @@ def is_in_small_letters(text: str) -> bool:
 def recase_capital_words(text: str, word_forms: Mapping[str, str], capitalise_unknown: bool) -> str:
     """Spell words in capitals inside a sentence as the training text has them, where it has most in small letters.
 
-    These are two words or more, one behind the other, or a single one before a colon with which the text begins.
+    These are two words or more, one behind the other, or a single one
+    before a colon with which the text begins.
 
     >>> forms = {word.upper(): word for word in ("breaking", "news", "the", "dog", "us", "NATO")}
     >>> for text in ("BREAKING NEWS: it rains.", "He saw THE NATO DOG.", "The DOG", "US NATO"):
@@ -125,13 +133,18 @@ def recase_capital_words(text: str, word_forms: Mapping[str, str], capitalise_un
     """
     if not _TWO_CAPITALS.search(text):
         return text
+
+    def spell(match: re.Match[str]) -> str:
+        return _spell_as_known(match[0], word_forms, capitalise_unknown)
+
     out, previous_end = [], 0
     for start, end in _find_capital_runs(text, word_forms):
-        run = _WORD.sub(lambda match: _spell_as_known(match[0], word_forms, capitalise_unknown), text[start:end])
+        run = _WORD.sub(spell, text[start:end])
         if _BEFORE_FIRST_WORD.search(text[max(0, start - 8) : start]):
             run = run[0].upper() + run[1:]
         out += [text[previous_end:start], run]
         previous_end = end
+
     return "".join([*out, text[previous_end:]])
 
 
@@ -149,18 +162,24 @@ def _find_capital_runs(text: str, word_forms: Mapping[str, str]) -> list[tuple[i
             run.append(word)
         else:
             runs.append([word])
-    emphasised = [run for run in runs if run and _is_emphasis(text, run, run[0] is words[0], word_forms)]
-    return [(run[0].start(), run[-1].end()) for run in emphasised]
+
+    spans: list[tuple[int, int]] = []
+    for run in runs:
+        if run and _is_emphasis(text, run, run[0] is words[0], word_forms):
+            spans.append((run[0].start(), run[-1].end()))
+    return spans
 
 
-def _is_emphasis(text: str, run: list[re.Match[str]], is_first: bool, word_forms: Mapping[str, str]) -> bool:
+def _is_emphasis(
+    text: str, run: list[re.Match[str]], is_first: bool, word_forms: Mapping[str, str]
+) -> bool:
     """Whether words in capitals are words that the training text has in small letters."""
     words = [match[0] for match in run if len(match[0]) > 1]
     forms = [_known_form(word, word_forms) for word in words]
     small = [form for form in forms if form is not None and form.islower()]
     if len(words) == 1:
-        is_label = is_first and text.startswith(":", run[0].end()) and len(words[0]) >= _SHORTEST_LABEL
-        return is_label and bool(small)
+        is_before_colon = is_first and text.startswith(":", run[0].end())
+        return is_before_colon and len(words[0]) >= _SHORTEST_LABEL and bool(small)
     # Names and acronyms that the training text has say nothing.
     return len(small) >= forms.count(None) and sum(map(len, small)) >= _FEWEST_LETTERS
 
@@ -174,8 +193,10 @@ def restore_capital_words(translation: str, source: str, language: str | None) -
     'NOTA: la bola es azul.'
     """
     pieces, source_pieces = _FRAME.split(translation), _FRAME.split(source)
+
     # The signs between the parts; quotation marks differ by language.
-    if [_plain_sign(sign) for sign in pieces[1::2]] != [_plain_sign(sign) for sign in source_pieces[1::2]]:
+    signs = [_plain_sign(sign) for sign in pieces[1::2]]
+    if signs != [_plain_sign(sign) for sign in source_pieces[1::2]]:
         return translation
     if len(pieces) == 1:
         return translation
@@ -200,7 +221,8 @@ def restore_casing(translation: str, casing: Casing, language: str | None) -> st
     if casing == "capitals":
         return _replace_outside_protected(translation, lambda part: capitalise(part, base))
     # Other languages write their titles as sentences, and their names have capitals already.
-    return _capitalise_title(translation) if casing == "title" and base in ("en", "eng") else translation
+    is_english_title = casing == "title" and base in ("en", "eng")
+    return _capitalise_title(translation) if is_english_title else translation
 
 
 def capitalise(text: str, language: str) -> str:
@@ -274,7 +296,10 @@ def _replace_outside_protected(text: str, replace: Callable[[str], str]) -> str:
 
 
 def _replace_words(text: str, spell: Callable[[str], str]) -> str:
-    return _replace_outside_protected(text, lambda part: _WORD.sub(lambda match: spell(match[0]), part))
+    def spell_words(part: str) -> str:
+        return _WORD.sub(lambda match: spell(match[0]), part)
+
+    return _replace_outside_protected(text, spell_words)
 
 
 def _is_protected(text: str, position: int) -> bool:

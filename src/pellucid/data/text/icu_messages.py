@@ -12,10 +12,12 @@ _CASE = re.compile(r"\s*+(?:=\s*+-?\d++|[^\s{},'\"#|=]++)\s*+\{")
 _END = re.compile(r"\s*+\}")
 # A placeholder without texts, which is part of the text around it.
 _PLACEHOLDER = re.compile(r"\{\{[^{}]*+\}\}|\{[^{}]*+\}")
-# Text in apostrophes, where braces are no braces. An apostrophe before any other character is only that, and one after
-# a letter, as in "l'{name}", stands for a letter: ICU would read it otherwise, but nobody writes a quoted text so.
+# Text in apostrophes, where braces are no braces. An apostrophe before any other character is
+# only that, and one after a letter, as in "l'{name}", stands for a letter: ICU would read it
+# otherwise, but nobody writes a quoted text so.
 _QUOTED = re.compile(r"(?<![^\W\d_])'(?=[{}#])(?:[^']|'')*+(?:'|\Z)")
-_QUOTED_BRACE = re.compile(r"'(?:[{}]|\{[\w.]*+\}|\{\{[^{}]*+\}\})'")  # `find_protected` keeps these
+# `find_protected` keeps these.
+_QUOTED_BRACE = re.compile(r"'(?:[{}]|\{[\w.]*+\}|\{\{[^{}]*+\}\})'")
 _FRAME = re.compile(r"['{}#]++")  # what must not be translated of other quoted texts
 _NUMBER = re.compile(r"(?<=\w)#|#(?!(?:st|nd|rd|th)\b)(?=\w)")  # a number sign that touches a word
 
@@ -25,8 +27,8 @@ _TOKEN = re.compile(r"['{}#]")
 def find_message_texts(line: str) -> list[Span]:
     """Return the spans of a line that are to be translated, in order: the whole line where it is no message of ICU.
 
-    A message has arguments with texts for the cases of a number or a choice. What is around the arguments is text too.
-    A line with braces that do not fit together is no message.
+    A message has arguments with texts for the cases of a number or a choice. What is around the
+    arguments is text too. A line with braces that do not fit together is no message.
 
     >>> line = "See {n, plural, =0 {no files} other {{who, select, me {my # files} other {# files}}}}."
     >>> [line[start:end] for start, end in find_message_texts(line)]
@@ -34,8 +36,13 @@ def find_message_texts(line: str) -> list[Span]:
     """
     if not _ARGUMENT.search(line):
         return [(0, len(line))]
+
     # Some programs, such as Angular, know no quoting: there an apostrophe is only that.
-    spans = _parse_message(line, quoting=True) or _parse_message(line, quoting=False) or [(0, len(line))]
+    spans = (
+        _parse_message(line, quoting=True)
+        or _parse_message(line, quoting=False)
+        or [(0, len(line))]
+    )
     return [(first, last) for first, last in spans if first < last]
 
 
@@ -47,7 +54,7 @@ def is_damaged_message(text: str) -> bool:
     """
     if not _ARGUMENT.search(text):
         return False
-    return _parse_message(text, quoting=True) is None and _parse_message(text, quoting=False) is None
+    return all(_parse_message(text, quoting=quoting) is None for quoting in (True, False))
 
 
 def _parse_message(line: str, quoting: bool) -> list[Span] | None:
@@ -104,4 +111,5 @@ def _parse_message(line: str, quoting: bool) -> list[Span] | None:
                 spans.append((start, position))
                 start = end
             position = end
+
     return None if kinds else spans

@@ -9,20 +9,30 @@ from functools import partial
 from itertools import chain, pairwise
 
 from pellucid.data.text.icu_messages import find_message_texts
-from pellucid.data.text.markup import LEADING_MARKS, MARKUP_SIGN, TagMatch, extract_tags, find_tags, separates_words
+from pellucid.data.text.markup import (
+    LEADING_MARKS,
+    MARKUP_SIGN,
+    TagMatch,
+    extract_tags,
+    find_tags,
+    separates_words,
+)
 from pellucid.data.text.protected import find_protected
 from pellucid.data.text.sentences import sentence_ends
 from pellucid.data.text.surroundings import trim_marks
 
-# A function that lists where text[start:end] may be cut: positions after `start`, ascending, the last one `end`.
+# A function that lists where text[start:end] may be cut: positions
+# after `start`, ascending, the last one `end`.
 FindEnds = Callable[[str, int, int], list[int]]
-BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"  # they separate cells or lines, and are never inside a segment
+# They separate cells or lines, and are never inside a segment.
+BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
 CELL, BREAK_RUN = re.compile(f"[^{BREAKS}]++"), re.compile(f"[{BREAKS}]++")
-# Between the cells of a table in Markdown, or the parts of a title, and around them; and a line end or a tab as
-# programs spell it, but not "C:\new".
+# Between the cells of a table in Markdown, or the parts of a title, and around them; and a line end
+# or a tab as programs spell it, but not "C:\new".
 BAR = re.compile(r"(?<!\S)\|{1,2}(?!\S)|(?<!\\)\\[nrt](?![a-z0-9_{(\[])")
 JOINT = re.compile(rf"[^\S{BREAKS}]*+")  # what stands between sentences of one cell
-# White space, control characters and invisible characters, except joiners, which shape the letters beside them.
+# White space, control characters and invisible characters, except
+# joiners, which shape the letters beside them.
 SPACES = r"\s\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
 
 SYMBOLS = "".join(
@@ -30,9 +40,11 @@ SYMBOLS = "".join(
     for character in map(chr, (*range(0x2190, 0x2800), *range(0x2900, 0x2C00)))
     if unicodedata.category(character) == "So" and not unicodedata.decomposition(character)
 )
-# Emoji, the letters of flags, and older symbols, but not those that stand for letters (℃, Ⓐ), Braille, °, © or №.
+# Emoji, the letters of flags, and older symbols, but not those that
+# stand for letters (℃, Ⓐ), Braille, °, © or №.
 PICTURES = rf"{SYMBOLS}\U0001f000-\U0001f0ff\U0001f170-\U0001f1ff\U0001f300-\U0001faff"
-# Characters that belong to the emoji before them: joiner, keycap, variation selectors, skin tones, tags.
+# Characters that belong to the emoji before them: joiner, keycap,
+# variation selectors, skin tones, tags.
 ATTACHED = r"\u200d\u20e3\ufe0e\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
 
 TAIL = re.compile(f"[{ATTACHED}]")
@@ -43,10 +55,12 @@ OUTER_RUN = re.compile(
 # The white space before a picture goes where the picture goes.
 PICTURE = re.compile(rf"[^\S{BREAKS}]*+((?:[{PICTURES}][{ATTACHED}]*+)++)")
 
-# Any first or last character of an `OUTER_RUN`; most texts begin and end with another, and need no search.
+# Any first or last character of an `OUTER_RUN`; most texts begin
+# and end with another, and need no search.
 OUTER_CHARACTER = re.compile(rf"[{SPACES}{PICTURES}{ATTACHED}0-9#*©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]")
 
-# Possessive quantifiers (*+, ++) everywhere: no text, however long, makes a search go back and try again.
+# Possessive quantifiers (*+, ++) everywhere: no text, however
+# long, makes a search go back and try again.
 CLAUSE_END = re.compile(r"[;:,–—](?=\s)|[、，；：،؛]")
 SPACE = re.compile(r"\s++")
 
@@ -73,10 +87,10 @@ NO_LIMIT = sys.maxsize
 class SplitRules:
     """Rules for the segments of a line: how many sentences stand `together` in one, and what is left out of them.
 
-    A sentence stands together with the one before where it `continues` it. Marks of the kinds in `marks`
-    (`MARK_KINDS`) around a segment are left out, and so is text without a letter if `keep_without_letters`; if
-    `keep_markup`, text outside of tags and protected text counts, and the marks of a heading and all of a message of
-    ICU but its texts are left out, too.
+    A sentence stands together with the one before where it `continues` it. Marks of the kinds in
+    `marks` (`MARK_KINDS`) around a segment are left out, and so is text without a letter if
+    `keep_without_letters`; if `keep_markup`, text outside of tags and protected text counts, and
+    the marks of a heading and all of a message of ICU but its texts are left out, too.
     """
 
     together: int = NO_LIMIT
@@ -97,10 +111,11 @@ def split_line(
 ) -> SplitLine:
     r"""Split a line into segments: the sentences of its cells between tabs or bars, as many together as allowed.
 
-    Sentences stand in one segment only where it `fits`. A sentence that does not meet `fits_sentence`, which may be
-    wider, is cut after clauses, then after words, then between characters. Only the last cuts a tag or a placeholder in
-    two. White space and emoji around a segment, and what the rules leave out, go into the gaps. A single character that
-    does not fit is a segment all the same.
+    Sentences stand in one segment only where it `fits`. A sentence that does not meet
+    `fits_sentence`, which may be wider, is cut after clauses, then after words, then
+    between characters. Only the last cuts a tag or a placeholder in two. White space and
+    emoji around a segment, and what the rules leave out, go into the gaps. A single
+    character that does not fit is a segment all the same.
 
     >>> split_line("\tThe ball is blue. It is new. 😀")
     SplitLine(segments=('The ball is blue. It is new.',), gaps=('\t', ' 😀'))
@@ -119,9 +134,10 @@ def split_line(
             cell = line[first:last]
             if not rules.keep_without_letters or is_translatable(cell, has_markup):
                 spans += packing.pack_sentences(first, last, _keep_markup_whole(cell, first))
+
     # A cell that was cut may have parts without a letter.
     if rules.keep_without_letters and len(spans) > 1:
-        spans = [(start, end) for start, end in spans if is_translatable(line[start:end], has_markup)]
+        spans = [span for span in spans if is_translatable(line[slice(*span)], has_markup)]
     edges = [0, *(edge for span in spans for edge in span), len(line)]
     # Between the edges lie gap, segment, gap, ..., segment, gap.
     texts = [line[start:end] for start, end in pairwise(edges)]
@@ -178,7 +194,11 @@ def find_pictures(text: str, knows: Callable[[str], bool]) -> list[TagMatch]:
     """
     if text.isascii():
         return []
-    return [TagMatch(*match.span(), match[0], "single") for match in PICTURE.finditer(text) if not knows(match[1][0])]
+    tags: list[TagMatch] = []
+    for match in PICTURE.finditer(text):
+        if not knows(match[1][0]):
+            tags.append(TagMatch(*match.span(), match[0], "single"))
+    return tags
 
 
 def has_letters(text: str) -> bool:
@@ -188,15 +208,18 @@ def has_letters(text: str) -> bool:
     [False, False, False, False, True, True]
     """
     # The joiners of emoji are marks, too.
-    return any(character.isalpha() for character in text) or any(
-        unicodedata.category(character)[0] == "M" and character not in "\u20e3\ufe0e\ufe0f" for character in text
-    )
+    for character in text:
+        is_mark = unicodedata.category(character)[0] == "M"
+        if character.isalpha() or (is_mark and character not in "\u20e3\ufe0e\ufe0f"):
+            return True
+    return False
 
 
 def join_line(line: SplitLine, texts: Sequence[str]) -> str:
     r"""Join texts that replace the segments of a line; with the segments themselves the result is the original line.
 
-    Between sentences that had no space, as in Chinese, translations into a language with spaces get one.
+    Between sentences that had no space, as in Chinese,
+    translations into a language with spaces get one.
 
     >>> join_line(SplitLine(("Yes.", "No."), (" ", "\t", " 😀")), ["Sí.", "No."])
     ' Sí.\tNo. 😀'
@@ -231,27 +254,38 @@ class _Packing:
     fits_sentence: Callable[[str], bool]
     rules: SplitRules
 
-    def pack_sentences(self, start: int, end: int, levels: Sequence[FindEnds]) -> list[tuple[int, int]]:
+    def pack_sentences(
+        self, start: int, end: int, levels: Sequence[FindEnds]
+    ) -> list[tuple[int, int]]:
         """Return the spans of the segments of text[start:end]."""
         start, end = self.trim(start, end)
         if start == end:
             return []
         ends = levels[0](self.text, start, end)
+
         # Most lines are one sentence.
         if len(ends) == 1 and self.fits(self.text[start:end]):
             return [(start, end)]
 
-        return self._pack(start, ends, levels[1:], self.fits, lambda first: self._count_together(ends, first))
+        def count_together(first: int) -> int:
+            return self._count_together(ends, first)
+
+        return self._pack(start, ends, levels[1:], self.fits, count_together)
 
     def _count_together(self, ends: Sequence[int], first: int) -> int:
         """Count the sentences from number `first` on that may stand together."""
         most = min(len(ends) - first, self.rules.together)
         together = 1
-        while together < most and self.rules.continues(self.text[ends[first + together - 1] : ends[first + together]]):
+        while together < most:
+            last = first + together
+            if not self.rules.continues(self.text[ends[last - 1] : ends[last]]):
+                break
             together += 1
         return together
 
-    def _pack_parts(self, start: int, end: int, levels: Sequence[FindEnds]) -> list[tuple[int, int]]:
+    def _pack_parts(
+        self, start: int, end: int, levels: Sequence[FindEnds]
+    ) -> list[tuple[int, int]]:
         """Return the spans of the segments of a sentence, each as long as fits, cut at the coarsest level possible."""
         start, end = self.trim(start, end)
         if start == end:
@@ -259,7 +293,11 @@ class _Packing:
         if not levels or self.fits_sentence(self.text[start:end]):
             return [(start, end)]
         ends = levels[0](self.text, start, end)
-        return self._pack(start, ends, levels[1:], self.fits_sentence, lambda first: len(ends) - first)
+
+        def count_all(first: int) -> int:
+            return len(ends) - first
+
+        return self._pack(start, ends, levels[1:], self.fits_sentence, count_all)
 
     def _pack(
         self,
@@ -280,8 +318,10 @@ class _Packing:
                 first, last = self.trim(start, stop)
                 spans += [(first, last)] if first < last else []
             else:
-                # Not even the first fits: it is cut at a finer level, where only the wider limit does not take it.
+                # Not even the first fits: it is cut at a finer level, where
+                # only the wider limit does not take it.
                 spans += self._pack_parts(start, stop, finer)
+
             start, first_end = stop, first_end + max(1, count)
         return spans
 
@@ -294,7 +334,9 @@ class _Packing:
             span = _trim_span(self.text, *inner)
         return span
 
-    def _count_fitting_ends(self, start: int, ends: Sequence[int], fits: Callable[[str], bool]) -> int:
+    def _count_fitting_ends(
+        self, start: int, ends: Sequence[int], fits: Callable[[str], bool]
+    ) -> int:
         """Count how many of the ends a segment that begins at `start` can include."""
 
         def fit(count: int) -> bool:
@@ -310,7 +352,8 @@ def _trim_span(text: str, start: int, end: int) -> tuple[int, int]:
     >>> _trim_span("👍🏽 2 * 3 = 6 ☺️ 1️⃣ ", 0, 20)
     (3, 12)
     """
-    if start == end or not (OUTER_CHARACTER.match(text, start) or OUTER_CHARACTER.match(text, end - 1)):
+    is_edged = OUTER_CHARACTER.match(text, start) or OUTER_CHARACTER.match(text, end - 1)
+    if start == end or not is_edged:
         return start, end
     first, last = start, end
     for run in OUTER_RUN.finditer(text, start, end):
@@ -330,7 +373,8 @@ def _largest_fitting(holds: Callable[[int], bool], total: int) -> int:
     ...  _largest_fitting(lambda n: False, 7))
     (11, 7, 0)
     """
-    # Doubling before halving: n is small beside `total`, and `holds` tokenizes a text, so large n are costly.
+    # Doubling before halving: n is small beside `total`, and `holds`
+    # tokenizes a text, so large n are costly.
     low, high = 0, 1
     while high <= total and holds(high):
         low, high = high, 2 * high
@@ -342,7 +386,10 @@ def _largest_fitting(holds: Callable[[int], bool], total: int) -> int:
 
 
 def _ends_after(pattern: re.Pattern[str]) -> FindEnds:
-    return lambda text, start, end: [*(m.end() for m in pattern.finditer(text, start, end) if m.end() < end), end]
+    return lambda text, start, end: [
+        *(m.end() for m in pattern.finditer(text, start, end) if m.end() < end),
+        end,
+    ]
 
 
 def character_ends(text: str, start: int, end: int) -> list[int]:
@@ -351,18 +398,25 @@ def character_ends(text: str, start: int, end: int) -> list[int]:
     >>> character_ends("e\u0301x👩🏽‍🚀🇺🇦🇵🇪", 0, 11)
     [2, 3, 7, 9, 11]
     """
-    ends, letters = [], 0  # `letters` counts the regional indicators in a row: two of them are a flag
+    # `letters` counts the regional indicators in a row: two of them are a flag.
+    ends, letters = [], 0
     for i in range(start + 1, end):
         last, following = text[i - 1], text[i]
         letters = letters + 1 if "\U0001f1e6" <= last <= "\U0001f1ff" else 0
         flag = letters % 2 == 1 and "\U0001f1e6" <= following <= "\U0001f1ff"
-        attached = unicodedata.category(following).startswith("M") or TAIL.match(following) or last == "\u200d"
+        attached = (
+            unicodedata.category(following).startswith("M")
+            or TAIL.match(following)
+            or last == "\u200d"
+        )
         if not (flag or attached):
             ends.append(i)
+
     return [*ends, end]
 
 
-# From coarse to fine. Code points come last for a character whose accents alone are too many for the model.
+# From coarse to fine. Code points come last for a character whose
+# accents alone are too many for the model.
 SPLIT_LEVELS: tuple[FindEnds, ...] = (
     sentence_ends,
     _ends_after(CLAUSE_END),
@@ -387,14 +441,19 @@ def _keep_markup_whole(cell: str, start: int) -> Sequence[FindEnds]:
 
     def outside(find_ends: FindEnds) -> FindEnds:
         # The end of the whole span stays, wherever it is.
-        return lambda text, start, end: [*(i for i in find_ends(text, start, end)[:-1] if i not in inside), end]
+        return lambda text, start, end: [
+            *(i for i in find_ends(text, start, end)[:-1] if i not in inside),
+            end,
+        ]
 
     coarse = SPLIT_LEVELS.index(character_ends)
     beside_tags = partial(_sentence_ends_beside_tags, tags)
     return *map(outside, (beside_tags, *SPLIT_LEVELS[1:coarse])), *SPLIT_LEVELS[coarse:]
 
 
-def _sentence_ends_beside_tags(tags: Sequence[TagMatch], text: str, start: int, end: int) -> list[int]:
+def _sentence_ends_beside_tags(
+    tags: Sequence[TagMatch], text: str, start: int, end: int
+) -> list[int]:
     """Return the ends of sentences of a text with tags, as if they were not there; closing tags stay with the end.
 
     >>> text = "The <b>ball</b> is <i>blue.</i> <u>It</u> is new."
@@ -415,6 +474,7 @@ def _sentence_ends_beside_tags(tags: Sequence[TagMatch], text: str, start: int, 
         if tag.start >= start and separates_words(tag):
             visible.append(" ")
             positions.append(previous_end)
+
     without_tags = "".join(visible)
 
     closing = {tag.start: tag.end for tag in tags if tag.kind == "closing"}

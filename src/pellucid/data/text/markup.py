@@ -6,35 +6,50 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from pellucid.data.text.protected import CODE, PROTECTED_SIGN, find_protected
-from pellucid.data.text.tag_placement import Link, Span, Tag, leaning_side, link_pieces, match_tags, place_tags
+from pellucid.data.text.tag_placement import (
+    Link,
+    Span,
+    Tag,
+    leaning_side,
+    link_pieces,
+    match_tags,
+    place_tags,
+)
 
 VALUE = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>=`/]|/(?!>))++)"""
 # A tag as in XML and HTML, or a numbered one; "a < b", "<3" and "<me@example.com>" are text.
-TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]*+|\d++)(?:\s++[\w:.@-]++\s*+=\s*+{VALUE})*+\s*+(/?)>", re.ASCII)
+TAG = re.compile(
+    rf"<(/?)([A-Za-z][\w:.-]*+|\d++)(?:\s++[\w:.@-]++\s*+=\s*+{VALUE})*+\s*+(/?)>", re.ASCII
+)
 
 EMPTY = ("br", "hr", "img", "input", "wbr")
 BLOCKS = re.compile(  # names of tags that separate words; those in `EMPTY` need no closing tag
-    "|".join((*EMPTY, "blockquote|d[dlt]|div|figcaption|h[1-6]|li|[ou]l|option|p|pre|t[dhr]|table|title"))
+    "|".join(
+        (*EMPTY, "blockquote|d[dlt]|div|figcaption|h[1-6]|li|[ou]l|option|p|pre|t[dhr]|table|title")
+    )
 )
 
 # Spaces as HTML spells them. They separate words, and go where the words beside them go.
 _SPACE_ENTITY = re.compile(r"&(?:nbsp|ensp|emsp|thinsp|#160|#[xX][aA]0);")
 
-# Marks of Markdown: of emphasis, and of links, as [text](address), ![text](address) or [text][name].
+# Marks of Markdown: of emphasis, and of links, as
+# [text](address), ![text](address) or [text][name].
 _MARK = re.compile(
     r"\\[*_~\[\]]|(?P<emphasis>(?<!\*)\*{1,3}(?!\*)|(?<!_)_{1,3}(?!_)|(?<!~)~~(?!~))|(?P<opening>!?\[)"
     r"|(?P<closing>\](?P<address>\((?:[^()\s]|\([^()\s]*+\))++(?:\s++\"[^\"]*+\")?\)|\[[\w.-]++\])?)"
 )
 _MARK_SIGN = re.compile(r"[*_~]|\][(\[]")  # every text with a pair of marks has one
 _NUMBERED = re.compile(r"</?\d")
-# What begins a heading or a quotation of Markdown, but not >>fra<<, which tells an imported model what to write.
+# What begins a heading or a quotation of Markdown, but not >>fra<<,
+# which tells an imported model what to write.
 LEADING_MARKS = re.compile(r"(?:\s*+(?:#{1,6}(?=\s)|>(?!>\w{1,16}<<)))++")
 
-MARKUP_SIGN = re.compile(rf"<|{_MARK_SIGN.pattern}|{PROTECTED_SIGN.pattern}|^\s*+>")  # every text with markup has one
+# Every text with markup has one.
+MARKUP_SIGN = re.compile(rf"<|{_MARK_SIGN.pattern}|{PROTECTED_SIGN.pattern}|^\s*+>")
 
 
 class TagMatch(NamedTuple):
@@ -61,7 +76,8 @@ class TaggedText:
 def extract_tags(text: str, matches: "Sequence[TagMatch] | None" = None) -> TaggedText:
     """Take the tags out of a text: those that `matches` names, or else all that are found in it.
 
-    Of two spaces around a tag, one is removed with it. A tag that separates words, like a line break, leaves a space.
+    Of two spaces around a tag, one is removed with it. A tag that
+    separates words, like a line break, leaves a space.
 
     >>> marked = extract_tags("The <b>black cat</b> <br/> is here:<br/>1 < 2.")
     >>> marked.text, [(tag.text, tag.position) for tag in marked.tags]
@@ -69,12 +85,14 @@ def extract_tags(text: str, matches: "Sequence[TagMatch] | None" = None) -> Tagg
     """
     plain: list[str] = []
     tags: list[Tag] = []
+
     # `group` is the index of the first tag after the last text.
     length = previous_end = group = 0
     for match in [*(find_tags(text) if matches is None else matches), None]:
         between = text[previous_end : match.start if match else len(text)]
         if between and tags:
-            # The white space after a tag that already has some before it, or begins the text, is the tag's.
+            # The white space after a tag that already has some before
+            # it, or begins the text, is the tag's.
             if not plain or plain[-1][-1].isspace():
                 stripped = between.lstrip()
                 tags[-1] = replace(tags[-1], after=between[: len(between) - len(stripped)])
@@ -82,12 +100,14 @@ def extract_tags(text: str, matches: "Sequence[TagMatch] | None" = None) -> Tagg
             elif begins_word(between) and any(map(separates_words, tags[group:])):
                 tags[group:] = _move_shared_space(tags[group:])
                 between = " " + between
+
         if between:
             plain.append(between)
             length, group = length + len(between), len(tags)
         if match:
             tags.append(Tag(text[match.start : match.end], match.name, match.kind, length))
             previous_end = match.end
+
     return _move_last_space(TaggedText("".join(plain), tuple(tags)))
 
 
@@ -99,13 +119,18 @@ def find_tags(text: str) -> list[TagMatch]:
     """
     tags: list[TagMatch] = []
     if "<" in text:
-        # In code, as in `<b>` or :ref:`text <label>`, only numbered tags are tags: they stand for markup of a document.
-        code = {i for match in CODE.finditer(text) for i in range(*match.span())} if "`" in text else set[int]()
+        # In code, as in `<b>` or :ref:`text <label>`, only numbered tags are
+        # tags: they stand for markup of a document.
+        code: set[int] = set()
+        if "`" in text:
+            for match in CODE.finditer(text):
+                code.update(range(*match.span()))
         for match in TAG.finditer(text):
             if match.start() not in code or _NUMBERED.match(match[0]):
                 closing, name, single = match.groups()
                 kind = "closing" if closing else "single" if single else "opening"
                 tags.append(TagMatch(*match.span(), name.lower(), kind))
+
     if "&" in text:
         spaces = _SPACE_ENTITY.finditer(text)
         tags = sorted([*tags, *(TagMatch(*match.span(), "&nbsp;", "single") for match in spaces)])
@@ -114,7 +139,9 @@ def find_tags(text: str) -> list[TagMatch]:
 
 def _find_marks(text: str) -> list[TagMatch]:
     """Find the marks of Markdown in a text, as opening and closing tags; each has its partner."""
-    taken = {i for match in chain(find_protected(text), TAG.finditer(text)) for i in range(*match.span())}
+    taken: set[int] = set()
+    for match in chain(find_protected(text), TAG.finditer(text)):
+        taken.update(range(*match.span()))
     marks: list[TagMatch] = []
     open_marks: list[TagMatch] = []
     open_names = Counter[str]()
@@ -122,7 +149,9 @@ def _find_marks(text: str) -> list[TagMatch]:
         if match.lastgroup is None or match.start() in taken:
             continue
         name = match["emphasis"] or "["
-        opens, closes = _mark_sides(text, match) if match["emphasis"] else (not match["closing"], match["closing"])
+        opens, closes = not match["closing"], bool(match["closing"])
+        if match["emphasis"]:
+            opens, closes = _mark_sides(text, match)
         mark = TagMatch(*match.span(), name, "closing")
         if closes and open_names[name]:
             # Marks that were opened after the partner have none.
@@ -135,14 +164,16 @@ def _find_marks(text: str) -> list[TagMatch]:
         elif opens:
             open_marks.append(mark._replace(kind="opening"))
             open_names[name] += 1
+
     return marks
 
 
 def _mark_sides(text: str, match: re.Match[str]) -> tuple[bool, bool]:
     """Return whether a mark of emphasis can open and whether it can close, by the characters beside it.
 
-    It touches the text that it marks. On its other side is no letter or digit of Latin script, beside "_" none at all:
-    "2*3*4", "f**k" and "snake_case" are text, but the words beside "**" may be Chinese.
+    It touches the text that it marks. On its other side is no letter or digit of
+    Latin script, beside "_" none at all: "2*3*4", "f**k" and "snake_case" are
+    text, but the words beside "**" may be Chinese.
     """
     before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
 
@@ -167,7 +198,10 @@ def separates_words(tag: Tag | TagMatch) -> bool:
 
 def _move_shared_space(tags: Sequence[Tag]) -> list[Tag]:
     """Put the space that was added to the plain text among neighbouring tags, before the opening tags at their end."""
-    closed = max((i for i, tag in enumerate(tags, start=1) if tag.kind != "opening" or tag.name in EMPTY), default=0)
+    closed = max(
+        (i for i, tag in enumerate(tags, start=1) if tag.kind != "opening" or tag.name in EMPTY),
+        default=0,
+    )
     shifted = [*tags[:closed], *(replace(tag, position=tag.position + 1) for tag in tags[closed:])]
     owner = max(0, closed - 1)
     shifted[owner] = replace(shifted[owner], shares_space=True)
@@ -189,17 +223,21 @@ def _move_last_space(marked: TaggedText) -> TaggedText:
 def restore_tags(marked: TaggedText, translation: str, alignment: Sequence[Link]) -> str:
     """Put each tag back where its words are in the translation; `alignment` links words of both, counted from 0.
 
-    A pair of tags goes around everything that is aligned with its content. If words of a neighbour come between, it
-    goes around the longer piece; if nothing is aligned, it stays together, beside its neighbour in the source. Nested
-    tags stay nested. Without any alignment, words are linked to those that are as far along.
+    A pair of tags goes around everything that is aligned with its content. If words of a
+    neighbour come between, it goes around the longer piece; if nothing is aligned, it stays
+    together, beside its neighbour in the source. Nested tags stay nested. Without any alignment,
+    words are linked to those that are as far along.
 
     >>> marked = extract_tags("The <i>white</i> <b>house</b>, <br/>here.")
     >>> restore_tags(marked, "La casa blanca, aquí.", [(0, 0), (1, 2), (2, 1), (3, 3)])
     'La <b>casa</b> <i>blanca</i>, <br/>aquí.'
     """
     within = _tags_in_protected(marked)
-    # Tags inside protected text are put back last, by their offset in it: no alignment says where they belong.
-    outer = TaggedText(marked.text, tuple(tag for i, tag in enumerate(marked.tags) if i not in within))
+
+    # Tags inside protected text are put back last, by their offset in
+    # it: no alignment says where they belong.
+    outer_tags = tuple(tag for i, tag in enumerate(marked.tags) if i not in within)
+    outer = TaggedText(marked.text, outer_tags)
     with_outer = _restore_beside_words(outer, translation, alignment)
     with_all = _restore_in_protected(with_outer, marked.tags, within)
     return _restore_beside_words(marked, translation, alignment) if with_all is None else with_all
@@ -208,7 +246,8 @@ def restore_tags(marked: TaggedText, translation: str, alignment: Sequence[Link]
 def _tags_in_protected(marked: TaggedText) -> dict[int, tuple[str, int, int]]:
     """Return the tags that are, with their partners, inside protected text, by their indices.
 
-    The value is the protected text, how many equal ones come before it, and the offset of the tag in it.
+    The value is the protected text, how many equal ones come
+    before it, and the offset of the tag in it.
     """
     counts, inside = Counter[str](), dict[int, tuple[str, int, int]]()
     for match in find_protected(marked.text):
@@ -216,15 +255,20 @@ def _tags_in_protected(marked: TaggedText) -> dict[int, tuple[str, int, int]]:
             if match.start() < tag.position < match.end():
                 inside[i] = match[0], counts[match[0]], tag.position - match.start()
         counts[match[0]] += 1
+
     pairs = match_tags(marked.tags)
     partners = pairs | {closing: opening for opening, closing in pairs.items()}
     # A pair with one tag outside must be placed as a pair, by the alignment.
-    return {
-        i: entry for i, entry in inside.items() if i not in partners or inside.get(partners[i], ())[:2] == entry[:2]
-    }
+    kept: dict[int, tuple[str, int, int]] = {}
+    for i, entry in inside.items():
+        if i not in partners or inside.get(partners[i], ())[:2] == entry[:2]:
+            kept[i] = entry
+    return kept
 
 
-def _restore_in_protected(text: str, tags: Sequence[Tag], within: Mapping[int, tuple[str, int, int]]) -> str | None:
+def _restore_in_protected(
+    text: str, tags: Sequence[Tag], within: Mapping[int, tuple[str, int, int]]
+) -> str | None:
     """Put tags back into protected text; None if one of the protected texts is not in the translation unchanged."""
     cuts: list[tuple[int, int]] = []
     for number, (protected, before, offset) in within.items():
@@ -232,6 +276,7 @@ def _restore_in_protected(text: str, tags: Sequence[Tag], within: Mapping[int, t
         if len(starts) <= before:
             return None
         cuts.append((starts[before] + offset, number))
+
     out, previous_end = [], 0
     for position, number in sorted(cuts):
         tag = tags[number]
@@ -246,7 +291,8 @@ def _restore_beside_words(marked: TaggedText, translation: str, alignment: Seque
         return translation
     cuts = {tag.position for tag in marked.tags}
     sources, targets, links = link_pieces(marked.text, cuts, translation, alignment)
-    order = place_tags(marked.tags, marked.text, sources, targets, links, _find_uncut(marked, translation, targets))
+    uncut = _find_uncut(marked, translation, targets)
+    order = place_tags(marked.tags, marked.text, sources, targets, links, uncut)
     return _write_with_tags(order, marked, translation, targets)
 
 
@@ -260,12 +306,13 @@ def _find_uncut(marked: TaggedText, translation: str, targets: Sequence[Span]) -
             with_tag.add(match[0])
 
     starts = [start for start, _ in targets]
-    return [
-        # From the piece in which it begins to the first that begins behind it.
-        (max(0, bisect_right(starts, match.start()) - 1), bisect_left(starts, match.end()))
-        for match in find_protected(translation)
-        if match[0] not in with_tag
-    ]
+    uncut: list[tuple[int, int]] = []
+    for match in find_protected(translation):
+        if match[0] not in with_tag:
+            # From the piece in which it begins to the first that begins behind it.
+            first = max(0, bisect_right(starts, match.start()) - 1)
+            uncut.append((first, bisect_left(starts, match.end())))
+    return uncut
 
 
 def _write_with_tags(
@@ -282,10 +329,17 @@ def _write_with_tags(
         if space == " " and any(marked.tags[number].shares_space for number in numbers):
             space = ""
         # Tags that lean on the word before them come before the space, the others after it.
-        early = len([*takewhile(lambda number: leaning_side(marked.tags[number], marked.text) == "left", numbers)])
-        tag_texts = [_tag_with_spaces(marked, number, gap, len(targets), space) for number in numbers]
+        early = 0
+        for number in numbers:
+            if leaning_side(marked.tags[number], marked.text) != "left":
+                break
+            early += 1
+
+        last = len(targets)
+        tag_texts = [_tag_with_spaces(marked, number, gap, last, space) for number in numbers]
         out += [*tag_texts[:early], space, *tag_texts[early:], translation[start:end]]
         previous_end = end
+
     return "".join(out)
 
 

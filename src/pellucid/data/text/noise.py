@@ -1,8 +1,9 @@
 """Noise as people's text has it, planted into clean sentence pairs: capitals, missing full stops, typing errors.
 
-Each kind of noise is a function that takes a pair and a random generator. What a translation should show as its source
-does (capitals, a number before the line) is planted on both sides; what it should not show (typing errors, lost
-accents) into the source alone. A pair that a kind of noise does not fit is returned as it is.
+Each kind of noise is a function that takes a pair and a random generator. What a translation
+should show as its source does (capitals, a number before the line) is planted on both sides;
+what it should not show (typing errors, lost accents) into the source alone. A pair that a
+kind of noise does not fit is returned as it is.
 """
 
 import re
@@ -42,7 +43,19 @@ _FIRST_LETTER = re.compile(r"(?<![\w'’])[^\W\d_]")
 _END_MARK = re.compile(r"(?<![.!?。！？।])[.!?。！？।]\Z")
 # Letters that are no letter with an accent to Unicode, and what people type who do not have them.
 _LETTERS_WITHOUT_KEYS = str.maketrans(
-    {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ı": "i", "Æ": "AE", "Œ": "OE", "Ø": "O", "Ł": "L"}
+    {
+        "ß": "ss",
+        "æ": "ae",
+        "œ": "oe",
+        "ø": "o",
+        "ł": "l",
+        "đ": "d",
+        "ı": "i",
+        "Æ": "AE",
+        "Œ": "OE",
+        "Ø": "O",
+        "Ł": "L",
+    }
 )
 # Scripts whose combining marks are accents: in others they are vowels, or make another letter.
 _ACCENTED_LETTER = re.compile("[a-zA-Z\u00c0-\u024f\u0370-\u03ff\u1e00-\u1fff]")
@@ -62,13 +75,15 @@ def plant_capitals(pair: TextPair, random: Random) -> TextPair:
     TextPair(source='A DOG.', target='STRASSE!', source_language=None, target_language=None)
     """
     source = restore_casing(pair.source, "capitals", pair.source_language)
-    return replace(pair, source=source, target=restore_casing(pair.target, "capitals", pair.target_language))
+    target = restore_casing(pair.target, "capitals", pair.target_language)
+    return replace(pair, source=source, target=target)
 
 
 def plant_title_case(pair: TextPair, random: Random) -> TextPair:
     """Write the source with a capital on each word, and the target as titles are written in its language."""
     source = _FIRST_LETTER.sub(lambda match: match[0].upper(), pair.source)
-    return replace(pair, source=source, target=restore_casing(pair.target, "title", pair.target_language))
+    target = restore_casing(pair.target, "title", pair.target_language)
+    return replace(pair, source=source, target=target)
 
 
 def plant_small_letters(pair: TextPair, random: Random) -> TextPair:
@@ -92,17 +107,17 @@ def plant_end_marks(pair: TextPair, random: Random) -> TextPair:
 
 def plant_typing_errors(pair: TextPair, random: Random) -> TextPair:
     """Plant typing errors into the words of the source, one for 25 letters, and at least one."""
-    protected = [match.span() for match in find_protected(pair.source)]
-    words = [
-        match.span()
-        for match in _TYPED_WORD.finditer(pair.source)
-        if not any(start <= match.start() < end for start, end in protected)
-    ]
+    protected: set[int] = set()
+    for match in find_protected(pair.source):
+        protected.update(range(*match.span()))
+    words = [match.span() for match in _TYPED_WORD.finditer(pair.source)]
+    words = [(start, end) for start, end in words if start not in protected]
     if not words:
         return pair
     letters = sum(end - start for start, end in words)
     errors = min(len(words), max(1, round(letters / LETTERS_FOR_AN_ERROR)))
     source = pair.source
+
     # From the end, so that the places of the other words stay right.
     for start, end in sorted(random.sample(words, errors), reverse=True):
         source = source[:start] + mistype_word(source[start:end], random) + source[end:]
@@ -113,7 +128,8 @@ def mistype_word(word: str, random: Random) -> str:
     """Return a word with two letters in the wrong order, a letter left out, doubled or replaced by another."""
     i = random.randrange(len(word) - 1)
     first, second = word[i], word[i + 1]
-    replacement = random.choice((second + first, second, first + first + second, random.choice(word) + second))
+    slips = (second + first, second, first + first + second, random.choice(word) + second)
+    replacement = random.choice(slips)
     return word[:i] + replacement + word[i + 2 :]
 
 
@@ -153,6 +169,7 @@ def plant_spellings(pair: TextPair, random: Random) -> TextPair:
         chosen = [random.choice(places)] if old == " " else places
         for place in reversed(chosen):
             source = source[:place] + new + source[place + len(old) :]
+
     return replace(pair, source=source)
 
 
@@ -160,13 +177,16 @@ def plant_marks(pair: TextPair, random: Random) -> TextPair:
     """Put a number or a bullet before both sides, or quotation marks or brackets around them."""
     kind = random.choice(("number", "bullet", "quotes", "brackets"))
     if kind == "number":
-        number = random.choice((f"{random.randint(1, 30)}", f"{random.randint(1, 9)}.{random.randint(1, 9)}"))
+        whole, section = random.randint(1, 30), (random.randint(1, 9), random.randint(1, 9))
+        number = random.choice((f"{whole}", f"{section[0]}.{section[1]}"))
         before, after = f"{number}{random.choice('.).:')} ", ""
     elif kind == "bullet":
         before, after = random.choice(_BULLETS), ""
     else:
         before, after = random.choice(_QUOTES if kind == "quotes" else _BRACKETS)
-    return replace(pair, source=f"{before}{pair.source}{after}", target=f"{before}{pair.target}{after}")
+
+    source, target = f"{before}{pair.source}{after}", f"{before}{pair.target}{after}"
+    return replace(pair, source=source, target=target)
 
 
 def plant_copies(pair: TextPair, random: Random) -> TextPair:
@@ -232,7 +252,8 @@ NOISE_KINDS: dict[str, PlantNoise] = {
 
 def _join_sentences(first: str, second: str) -> str:
     """Join two sentences, without a space between wide characters such as Chinese ones."""
-    is_wide = all(unicodedata.east_asian_width(character or " ") in "WF" for character in (first[-1:], second[:1]))
+    edges = (first[-1:], second[:1])
+    is_wide = all(unicodedata.east_asian_width(edge or " ") in "WF" for edge in edges)
     return first + second if is_wide else f"{first} {second}"
 
 

@@ -7,7 +7,9 @@ from itertools import chain
 
 _DIGIT = re.compile(r"\d")
 # With a space before each three digits, or with other separators: 40 000, 1,250.50, 1'000, 12:30.
-_NUMBER = re.compile(r"(?<!\d)\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’\u00a0\u202f]\d+|:\d\d)*")
+_NUMBER = re.compile(
+    r"(?<!\d)\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’\u00a0\u202f]\d+|:\d\d)*"
+)
 _NO_DIGIT = re.compile(r"\D")
 _TIME = re.compile(r"([01]?\d|2[0-4]):[0-5]\d")
 _EMPTY_END = re.compile(r"(?<=\d)[.,:]00\Z")  # 200.00 and 5:00 are 200 and 5
@@ -17,8 +19,9 @@ _MYRIADS = re.compile("[万萬億亿만억]")  # ten thousands and their like: 1
 def count_differing_numbers(source: str, target: str) -> float:
     """Return how many numbers differ.
 
-    Separators do not count (1,000.5 is 1.000,5 elsewhere), nor do small numbers and times of day that one side may have
-    in words, nor a year without its century, thousands in words, twelve hours more, or in which script the digits are.
+    Separators do not count (1,000.5 is 1.000,5 elsewhere), nor do small numbers and times of day
+    that one side may have in words, nor a year without its century, thousands in words, twelve
+    hours more, or in which script the digits are.
 
     >>> count_differing_numbers("It costs 1,250.50 in 2 towns.", "Es kostet 1.250,50 in zwei Orten.")
     0.0
@@ -34,6 +37,7 @@ def count_differing_numbers(source: str, target: str) -> float:
         zeros = 1 if _MYRIADS.search(source) or _MYRIADS.search(target) else 2
         unlike = [x for x in left if not any(_is_one_number(x, y, zeros) for y in right)]
         return float(sum(left[x] for x in unlike) + right.total()) if unlike else 0
+
     lone = chain(left.items(), right.items())
     return float(sum(count for number, count in lone if len(number) > 2 and number not in times))
 
@@ -53,6 +57,7 @@ def _read_numbers(text: str, times: set[str]) -> list[str]:
         numbers.append(digits)
         if _TIME.fullmatch(written):
             times.add(digits)
+
     return numbers
 
 
@@ -69,4 +74,5 @@ def _is_one_number(a: str, b: str, zeros: int) -> bool:
     if len(rest) >= zeros and long.startswith(short) and not rest.strip("0"):
         return True
     smaller, larger = sorted((int(a), int(b)))
-    return (larger - smaller == 12 and smaller < 12) or (larger - smaller == 1200 and 100 <= smaller < 1200)
+    is_hour = larger - smaller == 12 and smaller < 12
+    return is_hour or (larger - smaller == 1200 and 100 <= smaller < 1200)

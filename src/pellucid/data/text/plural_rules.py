@@ -28,9 +28,11 @@ _RULES = {
     "n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5": "ar",
     "n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n==3 ? 3 : n==6 ? 4 : 5": "cy",
 }
-_RULE_OF_LANGUAGE = {language: rule for rule, languages in _RULES.items() for language in languages.split()}
-# The categories of numbers, and those that whole numbers below a million have in a language, which are these two where
-# nothing else is said (Unicode CLDR, "Language Plural Rules", as above).
+_RULE_OF_LANGUAGE: dict[str, str] = {}
+for _rule, _languages in _RULES.items():
+    _RULE_OF_LANGUAGE |= dict.fromkeys(_languages.split(), _rule)
+# The categories of numbers, and those that whole numbers below a million have in a language, which
+# are these two where nothing else is said (Unicode CLDR, "Language Plural Rules", as above).
 PLURAL_CATEGORIES = ("zero", "one", "two", "few", "many", "other")
 _CATEGORIES = {
     "other": _WITHOUT_PLURAL,
@@ -42,12 +44,11 @@ _CATEGORIES = {
     "one two few many other": "ga mt br gv",
     "zero one two few many other": "ar ars cy kw",
 }
-_CATEGORIES_OF_LANGUAGE = {
-    language: tuple(categories.split())
-    for categories, languages in _CATEGORIES.items()
-    for language in languages.split()
-}
-# Most languages have two forms, and one thing alone takes the first: English, German, Spanish, Italian, Greek, ...
+_CATEGORIES_OF_LANGUAGE: dict[str, tuple[str, ...]] = {}
+for _names, _languages in _CATEGORIES.items():
+    _CATEGORIES_OF_LANGUAGE |= dict.fromkeys(_languages.split(), tuple(_names.split()))
+# Most languages have two forms, and one thing alone takes the first:
+# English, German, Spanish, Italian, Greek, ...
 _ONE_AND_MORE = "n != 1"
 
 _HEADER = re.compile(r"nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,500})")
@@ -96,14 +97,16 @@ class PluralRule:
 def find_plural_rule(language: str) -> PluralRule:
     """Return the rule of a language, given its code.
 
-    A language that is not known is taken to have one form for one thing and one for more, as most have.
+    A language that is not known is taken to have one form for
+    one thing and one for more, as most have.
 
     >>> find_plural_rule("ru").forms, find_plural_rule("pt-BR").expression, find_plural_rule("pt").expression
     (3, 'n > 1', 'n != 1')
     """
     parts = re.split(r"[-_]", language)
     regional = "_".join([parts[0].lower(), *(part.upper() for part in parts[1:] if len(part) == 2)])
-    expression = _RULE_OF_LANGUAGE.get(regional) or _RULE_OF_LANGUAGE.get(parts[0].lower(), _ONE_AND_MORE)
+    general = _RULE_OF_LANGUAGE.get(parts[0].lower(), _ONE_AND_MORE)
+    expression = _RULE_OF_LANGUAGE.get(regional) or general
     return PluralRule(max(_evaluate(expression)) + 1, expression)
 
 
@@ -143,6 +146,7 @@ def _evaluate(expression: str) -> list[int]:
             raise ValueError(f"{expression!r} is no rule of plurals")
         symbols.append(match[0].strip())
         position = match.end()
+
     return [_Calculation(symbols, number).run() for number in _NUMBERS]
 
 
@@ -180,6 +184,7 @@ class _Calculation:
                 raise ValueError("a choice has no second value")
             second = self.choose()
             value = first if value else second
+
         self.depth -= 1
         return value
 
@@ -205,6 +210,7 @@ class _Calculation:
                 raise ValueError("a value is missing")
             self.position += 1
             value = self.number if symbol == "n" else int(symbol)
+
         if negations:
             value = int((value == 0) == (negations % 2 == 1))
         return value

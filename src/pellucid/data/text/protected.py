@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-# Possessive quantifiers (*+, ++), and a search that stops where the next one would begin: no text, however long, makes
-# a search go back and try again.
+# Possessive quantifiers (*+, ++), and a search that stops where the next one would begin: no text,
+# however long, makes a search go back and try again.
 _IN_URL = r"[A-Za-z0-9_.~:/?#\[\]@!$&'*+,;=%-]"
 _GROUP = rf"\({_IN_URL}*+\)|\{{{_IN_URL}*+\}}"
 _ADDRESSES = (
@@ -12,8 +12,9 @@ _ADDRESSES = (
     r"(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++",
 )
 
-# Code in backticks, as in Markdown and reStructuredText, there also with its role or as a link: :ref:`x`, `x`_. Between
-# two backticks of "`one' and `two'" stands no code: code does not end in a space, nor does a word touch it.
+# Code in backticks, as in Markdown and reStructuredText, there also with its role or as a
+# link: :ref:`x`, `x`_. Between two backticks of "`one' and `two'" stands no code: code does
+# not end in a space, nor does a word touch it.
 _CODE = (
     r"(?<![`\w])(?:(?<!:):[A-Za-z][\w.+-]*+:(?:[A-Za-z][\w.+-]*+:)*+)?(?:"
     r"``(?![`\s])(?:[^`]|`(?!`))+?(?<!\s)``(?!`)"
@@ -29,25 +30,32 @@ _BRACES = (
     r"<%(?:[^%<]|%(?!>))*+%>|<\?(?:[^?<]|\?(?!>))*+\?>",  # <%= name %>, <?php echo $name ?>
     r"\$t\([^()]*+\)|\$\([\w.-]++\)",  # $t(key), $(name)
     r"\$\{[^{}]*+\}|\#\{[^{}\s]++\}",  # ${HOME}, #{name}
-    r"%\{[^\W\d][\w.-]*+\}|%<[^\W\d]\w*+>(?:[-+#0]?\d*+(?:\.\d++)?[a-zA-Z])?",  # %{name}, %<name>.2f
+    # %{name}, %<name>.2f.
+    r"%\{[^\W\d][\w.-]*+\}|%<[^\W\d]\w*+>(?:[-+#0]?\d*+(?:\.\d++)?[a-zA-Z])?",
     r"\{\s*+(?:[$!][\w.$-]++|-[A-Za-z][\w-]*+)\s*+\}",  # { $name }, {!name}, { -brand }
     r"\{\s*+[A-Z]++\(\s*+\$[^{}()]*+\)\s*+\}",  # { NUMBER($name) }
-    r"\{\s++(?!(?:and|et|o|oder|or|ou|und|y)\s)[^\W\d][\w.-]*+\s++\}",  # { name }, but not "{ and }"
-    r"\{\s*+\w++\s*+,\s*+(?:number|date|time|duration|ordinal|spellout)\s*+(?:,[^{}]*+)?\}",  # {0, number, integer}
+    # { name }, but not "{ and }".
+    r"\{\s++(?!(?:and|et|o|oder|or|ou|und|y)\s)[^\W\d][\w.-]*+\s++\}",
+    # {0, number, integer}.
+    r"\{\s*+\w++\s*+,\s*+(?:number|date|time|duration|ordinal|spellout)\s*+(?:,[^{}]*+)?\}",
     r"\{\s*+\w++\s*+,\s*+choice\s*+,(?:[^{}]|\{[^{}]*+\})*+\}",  # {0,choice,0#no file|1#one file}
     r"\{\d++(?:,\s*+-?\d++)?(?::[^{}]*+)?\}",  # {0}, {0,-5:N2}
-    r"\{\w++:[^\s{}]*+(?:\{\w*+\}[^\s{}]*+)++\}|\{\w++:%[^{}]*+\}",  # {price:{width}.2f}, {day:%d %B}
-    r"\{(?:\w(?:[\w.-]|\[[^\[\]{}\s]*+\])*+)?(?:![rsa])?(?::[^\s{}]*+)?\}",  # {}, {name}, {rows[0]}, {name!r}
+    # {price:{width}.2f}, {day:%d %B}.
+    r"\{\w++:[^\s{}]*+(?:\{\w*+\}[^\s{}]*+)++\}|\{\w++:%[^{}]*+\}",
+    # {}, {name}, {rows[0]}, {name!r}.
+    r"\{(?:\w(?:[\w.-]|\[[^\[\]{}\s]*+\])*+)?(?:![rsa])?(?::[^\s{}]*+)?\}",
     r"[\[{]\d{1,3}[}\]](?!\()",  # [1], but not the link [1](address)
 )
 
 _SIZE = r"(?:hh?|ll?|[zjtqL])?"
 _SIGNS = (
     r"(?<![\w%])%[A-Za-z_][\w.-]*\w%(?![\w%])",  # %NAME%
-    rf"(?<![\d%])%(?:\([\w.-]++\)|\d++\$)[-+#0']*+\d*+(?:\.\d++)?{_SIZE}[a-zA-Z@]",  # %(name)s, %1$d
+    # %(name)s, %1$d.
+    rf"(?<![\d%])%(?:\([\w.-]++\)|\d++\$)[-+#0']*+\d*+(?:\.\d++)?{_SIZE}[a-zA-Z@]",
     # %s, %-5.2f, %lld; but not "%sale".
     rf"(?<![\d%])%[-+#0']*+(?:\d++|\*)?(?:\.(?:\d++|\*))?{_SIZE}[diouxXeEfFgGcrs@](?![A-Za-z]{{3}})",
-    r"(?<![\d%])(?<!\d\s)%-?[AaBbHIjMmpSUWYyZ](?![A-Za-z])",  # %Y-%m, of dates; but not "100 %a year"
+    # %Y-%m, of dates; but not "100 %a year".
+    r"(?<![\d%])(?<!\d\s)%-?[AaBbHIjMmpSUWYyZ](?![A-Za-z])",
     r"(?:(?<![\w%])|(?<=%\d))%(?:L?[1-9](?!\w|[.,]\d)(?:%(?!\w))?|n(?!\w))",  # %1, %L1, %1%, %n
     # $name, but not $5, nor a currency as in "5 $US".
     r"(?<![\w$\\])\$(?!(?:US|CAN?|AU?|NZ|HK|C|[kKmMbB]n?)(?!\w))[A-Za-z_]\w*+\$?",
@@ -56,7 +64,8 @@ _SIGNS = (
     r"(?<!\w)__\w++(?<=__)(?!\w)",  # __name__
     r"(?<![\w#&])#(?:st|nd|rd|th)?(?![\w#{]|\s*+\d)",  # the number in a text of a plural: # files
     r"'[{}]'|'\{[\w.]*+\}'",  # a literal brace in a message of ICU
-    # Signs as HTML spells them; spaces (&nbsp;) are tags (`find_tags`), and letters (&eacute;) are text.
+    # Signs as HTML spells them; spaces (&nbsp;) are tags
+    # (`find_tags`), and letters (&eacute;) are text.
     r"&(?:amp|lt|gt|quot|apos|copy|reg|trade|hellip|[mn]dash|[lr][sd]quo|[sb]dquo|sbquo|[lr]aquo|middot|bull|deg|euro"
     r"|pound|sect|times|shy|zwn?j|[lrud]arr|\#(?!160;|[xX][aA]0;)(?:[0-9]{1,6}|[xX][0-9a-fA-F]{1,5}));",
 )
@@ -65,15 +74,18 @@ _SIGNS = (
 _LATEX = r"\\[A-Za-z]{2,}+\*?(?:\{[A-Za-z]\w*+\})++"
 
 CODE = re.compile(_CODE)
-# The characters with which all but addresses begin are asked for first: at most places of a text there is none.
+# The characters with which all but addresses begin are asked for
+# first: at most places of a text there is none.
 _OTHERS = "|".join((f"(?P<latex>{_LATEX})", _CODE, *_BRACES, *_SIGNS))
 PROTECTED = re.compile("|".join((*_ADDRESSES, rf"(?=[`:{{$#\[<%_'\\&])(?:{_OTHERS})")))
 
-# Every match of `PROTECTED` begins with or has one of these; most texts have none, and need no search.
+# Every match of `PROTECTED` begins with or has one of these;
+# most texts have none, and need no search.
 PROTECTED_SIGN = re.compile(r"[{}%@`]|://|www\.|\$[A-Za-z_(]|:[a-z0-9_+-]|\[\d|<\?|__|#|&[a-z]")
 
-# Turkish and Basque write 5 percent as %5, which is a placeholder of Qt elsewhere. It is a percentage where no text of
-# %1 stands beside it, and another percentage, a Turkish ending or letter does: "%5'i", "%5 ile %20".
+# Turkish and Basque write 5 percent as %5, which is a placeholder of Qt elsewhere. It is
+# a percentage where no text of %1 stands beside it, and another percentage, a Turkish
+# ending or letter does: "%5'i", "%5 ile %20".
 _FIRST_PLACE = re.compile(r"%L?1(?!\d)")
 _PERCENT_FIRST = re.compile(
     r"(?<![\w%])%(?:[0-9]{2}(?![0-9.]*[a-zA-Z$])|[0-9][.,][0-9]+(?![a-zA-Z])|[2-9]['’][a-zçğıöşü])"

@@ -7,22 +7,25 @@ def _read_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Marks after which a sentence ends if white space and no small letter follow, and marks that always end a sentence.
+# Marks after which a sentence ends if white space and no small letter
+# follow, and marks that always end a sentence.
 WESTERN_MARKS = ".!?…‼⁇⁈⁉‽"
 CERTAIN_MARKS = "。！？｡।॥؟۔։።፧፨။།។៕᠃᠉෴᙮꓿"
 GREEK_QUESTION_MARK = ";\u037e"
 MARKS = WESTERN_MARKS + CERTAIN_MARKS + GREEK_QUESTION_MARK
 
-# What may follow a mark and still belong to its sentence: quotes, brackets, invisible characters, notes as ¹ or [1].
-# German and other languages close their quotes with “ or «, which are followed by white space then.
+# What may follow a mark and still belong to its sentence: quotes, brackets, invisible
+# characters, notes as ¹ or [1]. German and other languages close their quotes with “
+# or «, which are followed by white space then.
 CLOSERS = r"""["'”’»›)\]}」』）】〉》〕*_¹²³⁰⁴-⁹†‡\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"""
 TAIL = rf"(?:{CLOSERS}|[“«‹](?=\s|{CLOSERS})|\[\w{{1,3}}\])*+(?:\s[»›](?=[\s,.;]|\Z)|\s[」』])?"
 
 # What may stand before the first letter of a sentence.
 OPENERS = r"""(?:[(\[{「『（【《〈\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff–—-]\s*+)*+"""
 
-# Possessive quantifiers (*+, ++) everywhere: no text, however long, makes a search go back and try again. The pattern
-# begins with a set of characters, which is found quickly; only then it is made sure that no mark stands before.
+# Possessive quantifiers (*+, ++) everywhere: no text, however long, makes a search go back
+# and try again. The pattern begins with a set of characters, which is found quickly; only
+# then it is made sure that no mark stands before.
 SENTENCE_END = re.compile(
     rf"(?P<marks>[{MARKS}](?<![{MARKS}][{MARKS}])[{MARKS}]*+(?:\s[!?！？]++(?=\s|\Z|{CLOSERS}))*+){TAIL}"
     rf"(?=(?P<gap>\s*+)(?P<openers>{OPENERS})(?P<following>\S?))"
@@ -32,7 +35,9 @@ LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 # A letter, with the signs that combine with it.
 LETTER = r"[^\s\d!-/:-@\[-`{-~¡-©«-¹»-¿\u2000-\u206f\u3000-\u303f]"
 # A word before a full stop, with the initials before it: "Dr", "U.S", "z. B".
-LAST_WORD = re.compile(rf"(?:\A|(?<=[\s(\[/–—-]))[\"'’“„«]*+(?:[DLdl]['’])?((?:{LETTER}\.\s?)*+{LETTER}++)\Z")
+LAST_WORD = re.compile(
+    rf"(?:\A|(?<=[\s(\[/–—-]))[\"'’“„«]*+(?:[DLdl]['’])?((?:{LETTER}\.\s?)*+{LETTER}++)\Z"
+)
 INITIALS = re.compile(rf"(?:{LETTER}\.\s?)*+{LETTER}\Z|(?:{LETTER}\.)++{LETTER}{{1,3}}\Z")
 LONGEST_BEFORE = 24
 FIRST_WORD = re.compile(rf"{LETTER}++(?=[\s'’,])")
@@ -43,7 +48,8 @@ UNSPACED_LETTER = re.compile(  # of a script that puts no spaces between sentenc
 
 # At the beginning of a sentence, the number or the letter of a list: "1.", "2.1.", "b.", "IV.".
 LABEL = re.compile(r"(?:[0-9]{1,3}|[IVX]{1,4}|[^\W\d_])(?:\.(?:[0-9]{1,3}|[^\W\d_]))*+\Z")
-# An ordinal number as German writes it, after a word that asks for one: "am 3. Mai", but not "I am 12. Tom is 13."
+# An ordinal number as German writes it, after a word that asks for one:
+# "am 3. Mai", but not "I am 12. Tom is 13."
 ORDINAL = re.compile(
     r"(?:\A|\s)(?:(?<!I )am|der|die|das|dem|den|des|im|ins|vom|zum|zur|beim|ab|bis|seit|und|jede[mnrs]?|eine[mnrs]?)"
     r"\s(?:[1-9][0-9]?|[IVX]{2,7})\Z|\([1-9][0-9]?\Z",
@@ -55,60 +61,73 @@ GERMAN_MONTHS = _read_words(
 )
 NUMBER_START = re.compile(r"[0-9]|[IVX]{2,7}(?![^\W_])")
 
-# A word in small letters is known with a capital, too; one with a capital only so ("Sen.", for "sen" is Czech).
-# Something always follows these: titles, and words that lead to an example or a name.
+# A word in small letters is known with a capital, too; one with a capital
+# only so ("Sen.", for "sen" is Czech). Something always follows these:
+# titles, and words that lead to an example or a name.
 LEADING_ABBREVIATIONS = _read_words("""
-    Adm Brig Capt Cmdr Col Cpl dipl dhr Dir dott dr Dra drs Frl Gen Gov Hon Hr Hrn Ing judr Lt Maj Messrs mevr Mgr
-    mlle mlles mme mmes mr mrs Ms msgr Mt mudr mvdr paeddr Pfc phdr Pres Prof Pvt Rep Reps Rev rndr Sen Sens Sgt sig
-    sra srta Supt акад доц ім
+    Adm Brig Capt Cmdr Col Cpl dipl dhr Dir dott dr Dra drs Frl Gen Gov Hon Hr Hrn Ing judr Lt Maj
+    Messrs mevr Mgr mlle mlles mme mmes mr mrs Ms msgr Mt mudr mvdr paeddr Pfc phdr Pres Prof Pvt
+    Rep Reps Rev rndr Sen Sens Sgt sig sra srta Supt акад доц ім
     avv Doç Exma Exmo Öğr sigg Sn Srs Sras Yrd
-    bijv bzw cf d.h e.g esim i.e např np p.ej p.es p.ex popř příp t.ex t.j tj tzn tzv vgl vs z.b напр т.е т.зв т.к
+    bijv bzw cf d.h e.g esim i.e např np p.ej p.es p.ex popř příp t.ex t.j tj tzn tzv vgl vs z.b
+    напр т.е т.зв т.к
 """)
 # These may be the last word of a sentence.
 ABBREVIATIONS = _read_words("""
-    Abb Abs al apod approx aprox assn av avda ave Bd bde bldg blvd boul Bros ca cca chap chr cía Co corp dept doc dpto
-    eds ee einschl evtl Fa ff Fr geb gegr gest ggf hl hrsg hs inc inkl jh jhd jr kap Lic ltd Min mio mj mld mm mrd Nr
-    nrs num núm obl pág págs pl pp pr prof pte resp sek sog sr st Sta std Ste sté str sv taf tel tél teléf tis tsd tř Ud
-    Uds ul univ uu Vd Vds vols zz zzgl św
+    Abb Abs al apod approx aprox assn av avda ave Bd bde bldg blvd boul Bros ca cca chap chr cía
+    Co corp dept doc dpto eds ee einschl evtl Fa ff Fr geb gegr gest ggf hl hrsg hs inc inkl jh
+    jhd jr kap Lic ltd Min mio mj mld mm mrd Nr nrs num núm obl pág págs pl pp pr prof pte resp
+    sek sog sr st Sta std Ste sté str sv taf tel tél teléf tis tsd tř Ud Uds ul univ uu Vd Vds
+    vols zz zzgl św
     вул гр грн др коп млн млрд обл пл просп проф руб св см ст тис тыс ул
 """)
 # These are abbreviations before a number.
 ABBREVIATIONS_BEFORE_NUMBERS = _read_words("""
-    abb abs apt art arts bd cap ch čís čl col ed fig figs lit max min nar no nos nr odst op pag par pos rdn ref roč sec
-    sect tab tlf ust vol ziff godz kl
-    jan jän janv feb febr févr mar apr avr abr jun jul juil aug ago sep sept oct okt nov dec déc dez dic ene
-    гл ок прибл рис стр табл
+    abb abs apt art arts bd cap ch čís čl col ed fig figs lit max min nar no nos nr odst op pag
+    par pos rdn ref roč sec sect tab tlf ust vol ziff godz kl
+    jan jän janv feb febr févr mar apr avr abr jun jul juil aug ago sep sept oct okt nov dec déc
+    dez dic ene гл ок прибл рис стр табл
 """)
 # Often the first word of a sentence, and hardly ever the first word of a name.
 FIRST_WORDS = _read_words("""
-    A After All Also Although An And Another As At Because Before Both But By Each Even Every For From He Her Here His
-    How However I If In Is It Its Many Most My Not Now On One Only Or Our Perhaps She Since So Some Such That The Their
-    Then There These They This Those Though Through To Under We What When Where Which While Who Why With Yes You Your
-    Aber Alle Als Auch Auf Aus Bei Beim Bis Da Damit Dann Das Dass Denn Der Deshalb Die Dies Diese Dieser Dieses Doch
-    Dort Ein Eine Einen Einer Er Es Für Ich Ihr Ihre Im In Ist Ja Jetzt Kein Keine Man Mein Meine Mit Nach Nein Nicht
-    Noch Nun Nur Ob Obwohl Oder Sein Seine Seit Sie Sind So Und Unser Vom Vor War Warum Was Weil Wenn Wer Wie Wir
-    Wo Zu Zum Zur Zwar
-    À Après Au Aucun Aussi Aux Avec C Car Ce Cela Celle Celui Cependant Ces Cet Cette Chaque Comme Comment D Dans
-    Depuis Dès Donc Elle Elles En Est Et Grâce Il Ils J Je L La Là Le Les Leur Leurs Lors Lorsque Ma Mais Même Mon N Ne
-    Non Nos Notre Nous On Ou Où Oui Par Pas Plus Pour Pourquoi Puis Qu Quand Que Quel Quelle Quelques Qui S Sa Sans Se
-    Ses Si Son Sous Sur Tous Tout Toutes Très Tu Un Une Vos Votre Vous Y
-    Además Al Algunos Así Aunque Cada Como Con Cuando Desde Después Donde E El Él Ella Ellos Era Es Esa Ese Eso Esta
-    Está Estas Este Esto Estos Fue Ha Hay Hoy La Las Lo Los Me Mi Mientras Muchos Muy Nada Ni No Nuestra Nuestro O Para
-    Pero Podemos Por Porque Pues Qué Quién Según Ser Sí Sin Sino Sobre Son Su Sus Tal También Te Tiene Todo Todos Tras
-    Una Uno Unos Usted Ya Yo
-    Abych Ale Ani Až Byl Byla Bylo Byly Celkem Co Do Jak Jako Jde Je Jeho Jejich Její Jen Jestli Ještě Již Jsem Jsou K
-    Každý Kde Kdy Kdyby Když Kdo Která Které Který Mezi Na Nad Naopak Napravo Navíc Není Nikdo O Od Ona Oni Po Pod Podle
-    Pokud Potom Právě Pro Proč Proto Protože Při S Ta Tak Také Takže Tato Tedy Ten Tento Teď To Toto Tuto Ty U Už V Ve
-    Však Všechno Z Za Ze Že
-    Але Без Біля Був Була Були В Ви Від Він Вона Вони Все Всі Де Для До Є З За Зараз І Із Його Її Їх Й Коли Ми Мій На
-    Наш Не Ні Ось Отже По Потім При Про Та Так Також Там Те То Тому Тут У Це Цей Ця Через Чи Що Щоб Я Як Якщо
-    А Вот Вы Где Если Ещё И Из Их К Как Когда Кто Мы Но О Об Она Они Оно От По Почему С Сейчас Он Теперь Тогда Ты
-    Затем Здесь После Потом Поэтому     Уже Что Чтобы Это Этот Эта Эти
+    A After All Also Although An And Another As At Because Before Both But By Each Even Every For
+    From He Her Here His How However I If In Is It Its Many Most My Not Now On One Only Or Our
+    Perhaps She Since So Some Such That The Their Then There These They This Those Though Through
+    To Under We What When Where Which While Who Why With Yes You Your Aber Alle Als Auch Auf Aus
+    Bei Beim Bis Da Damit Dann Das Dass Denn Der Deshalb Die Dies Diese Dieser Dieses Doch Dort
+    Ein Eine Einen Einer Er Es Für Ich Ihr Ihre Im In Ist Ja Jetzt Kein Keine Man Mein Meine Mit
+    Nach Nein Nicht Noch Nun Nur Ob Obwohl Oder Sein Seine Seit Sie Sind So Und Unser Vom Vor War
+    Warum Was Weil Wenn Wer Wie Wir Wo Zu Zum Zur Zwar
+    À Après Au Aucun Aussi Aux Avec C Car Ce Cela Celle Celui Cependant Ces Cet Cette Chaque Comme
+    Comment D Dans Depuis Dès Donc Elle Elles En Est Et Grâce Il Ils J Je L La Là Le Les Leur
+    Leurs Lors Lorsque Ma Mais Même Mon N Ne Non Nos Notre Nous On Ou Où Oui Par Pas Plus Pour
+    Pourquoi Puis Qu Quand Que Quel Quelle Quelques Qui S Sa Sans Se Ses Si Son Sous Sur Tous Tout
+    Toutes Très Tu Un Une Vos Votre Vous Y
+    Además Al Algunos Así Aunque Cada Como Con Cuando Desde Después Donde E El Él Ella Ellos Era
+    Es Esa Ese Eso Esta Está Estas Este Esto Estos Fue Ha Hay Hoy La Las Lo Los Me Mi Mientras
+    Muchos Muy Nada Ni No Nuestra Nuestro O Para Pero Podemos Por Porque Pues Qué Quién Según Ser
+    Sí Sin Sino Sobre Son Su Sus Tal También Te Tiene Todo Todos Tras Una Uno Unos Usted Ya Yo
+    Abych Ale Ani Až Byl Byla Bylo Byly Celkem Co Do Jak Jako Jde Je Jeho Jejich Její Jen Jestli
+    Ještě Již Jsem Jsou K Každý Kde Kdy Kdyby Když Kdo Která Které Který Mezi Na Nad Naopak
+    Napravo Navíc Není Nikdo O Od Ona Oni Po Pod Podle Pokud Potom Právě Pro Proč Proto Protože
+    Při S Ta Tak Také Takže Tato Tedy Ten Tento Teď To Toto Tuto Ty U Už V Ve Však Všechno Z Za Ze
+    Že
+    Але Без Біля Був Була Були В Ви Від Він Вона Вони Все Всі Де Для До Є З За Зараз І Із Його Її
+    Їх Й Коли Ми Мій На Наш Не Ні Ось Отже По Потім При Про Та Так Також Там Те То Тому Тут У Це
+    Цей Ця Через Чи Що Щоб Я Як Якщо А Вот Вы Где Если Ещё И Из Их К Как Когда Кто Мы Но О Об Она
+    Они Оно От По Почему С Сейчас Он Теперь Тогда Ты Затем Здесь После Потом Поэтому     Уже Что
+    Чтобы Это Этот Эта Эти
 """)
 # They are names after an initial: "U. K. Le Guin".
 NAME_PARTICLES = _read_words("La Le Las Los El")
 # In a text without capitals these end no sentence, besides the abbreviations above.
 ABBREVIATIONS_IN_SMALL_LETTERS = _read_words("etc usw itd atd incl excl resp temp est orig")
+_ALL_ABBREVIATIONS = (
+    LEADING_ABBREVIATIONS,
+    ABBREVIATIONS,
+    ABBREVIATIONS_BEFORE_NUMBERS,
+    ABBREVIATIONS_IN_SMALL_LETTERS,
+)
 # A word of these scripts without a vowel is an abbreviation: "str", "hrsg".
 ALPHABETIC = re.compile("[a-z\u00df-\u024f\u0430-\u045f]")
 VOWEL = re.compile("[aeiouyß-\u00e6\u00e8-\u00f0\u00f2-\u00ff\u0100-\u024fаеиоуыэюяєіїёў]")
@@ -128,9 +147,9 @@ class _SmallText:
 def sentence_ends(text: str, start: int, end: int) -> list[int]:
     """Return the ends of the sentences of text[start:end]: after full stops and their like, with closing quotes.
 
-    A full stop after an abbreviation, an initial, an ordinal number or the number of a list does not end a sentence,
-    nor does a mark before a small letter, unless the whole text is in small letters. Each sentence has a letter or a
-    digit; the last end is `end`.
+    A full stop after an abbreviation, an initial, an ordinal number or the number of a list does
+    not end a sentence, nor does a mark before a small letter, unless the whole text is in small
+    letters. Each sentence has a letter or a digit; the last end is `end`.
 
     >>> text = 'Dr. A. Bee paid 3.50 on May 3. "Why?" she asked. He (I know...) left!'
     >>> [text[i:j] for i, j in zip([0, 30, 48], sentence_ends(text, 0, len(text)))]
@@ -147,14 +166,19 @@ def sentence_ends(text: str, start: int, end: int) -> list[int]:
             letter = _find_letter(text, start, end)
         if letter >= stop:
             continue
-        if match["following"].islower() and not any(mark in CERTAIN_MARKS for mark in match["marks"]):
+        is_small = match["following"].islower()
+        if is_small and not any(mark in CERTAIN_MARKS for mark in match["marks"]):
             small = small or _SmallText(text[start:end])
-            is_end = small.is_small and _ends_small_sentence(text, match, letter, small.ends_in_mark)
+            is_end = False
+            if small.is_small:
+                is_end = _ends_small_sentence(text, match, letter, small.ends_in_mark)
         else:
             is_end = _ends_sentence(text, match, letter, end)
+
         if is_end:
             ends.append(stop)
             letter = _find_letter(text, stop, end)
+
     # What follows the last end may be no more than a quote or a picture.
     if ends and letter == end:
         ends.pop()
@@ -182,6 +206,7 @@ def _ends_sentence(text: str, match: re.Match[str], letter: int, end: int) -> bo
     begin, first = match.start(), match.end() + len(gap) + len(openers)
     if text[begin - 1] in "([{（":
         return False
+
     # A sentence does not begin with a mark that stands alone: ". . ."
     if following in WESTERN_MARKS and text[first + 1 : first + 2].isspace():
         return False
@@ -212,9 +237,11 @@ def _hesitates(text: str, letter: int, begin: int, first: int, end: int) -> bool
 def _ends_small_sentence(text: str, match: re.Match[str], letter: int, ends_in_mark: bool) -> bool:
     """Whether a sentence ends before a small letter in a text without capitals: "it rains. we stay. he goes."
 
-    Nothing but the mark tells it there, so one that may be part of an abbreviation or of a number ends none.
+    Nothing but the mark tells it there, so one that may be part of
+    an abbreviation or of a number ends none.
     """
     marks, begin = match["marks"], match.start()
+
     # Neither dots nor a mark in quotes or brackets: "why?" she asked.
     if not match["gap"] or match.end() > begin + len(marks) or ELLIPSIS.fullmatch(marks):
         return False
@@ -224,6 +251,7 @@ def _ends_small_sentence(text: str, match: re.Match[str], letter: int, ends_in_m
         return bool(GREEK_LETTER.match(text, begin - 1) and GREEK_LETTER.match(match["following"]))
     before = text[max(letter, begin - LONGEST_BEFORE) : begin]
     is_word = begin - letter == len(before) and not any(map(str.isspace, before))
+
     # "approx. value", or the like, may be a whole text.
     if is_word and not ends_in_mark:
         return False
@@ -237,16 +265,9 @@ def _ends_small_sentence(text: str, match: re.Match[str], letter: int, ends_in_m
     if not found or INITIALS.match(found[1]):
         return False
     word = found[1].rpartition(".")[2].strip()
-    is_abbreviation = any(
-        word in words
-        for words in (
-            LEADING_ABBREVIATIONS,
-            ABBREVIATIONS,
-            ABBREVIATIONS_BEFORE_NUMBERS,
-            ABBREVIATIONS_IN_SMALL_LETTERS,
-        )
-    )
-    return not is_abbreviation and (not ALPHABETIC.search(word) or VOWEL.search(word) is not None)
+    if any(word in words for words in _ALL_ABBREVIATIONS):
+        return False
+    return not ALPHABETIC.search(word) or VOWEL.search(word) is not None
 
 
 def _ends_without_space(text: str, match: re.Match[str], begin: int, first: int, end: int) -> bool:
@@ -256,8 +277,11 @@ def _ends_without_space(text: str, match: re.Match[str], begin: int, first: int,
         # In Japanese a particle may follow a quote: 「はい。」と言った.
         is_quoted = match.end() > begin + len(marks)
         return following not in "、，,;:" and not (is_quoted and following in "とっのをにが")
-    if marks[-1] in "!?" and UNSPACED_LETTER.match(text, begin - 1) and LETTER_OR_DIGIT.match(following):
+
+    is_unspaced = UNSPACED_LETTER.match(text, begin - 1) and LETTER_OR_DIGIT.match(following)
+    if marks[-1] in "!?" and is_unspaced:
         return True
+
     # "blue.The cat", but neither "OS.The" nor "blue.The.cat".
     word = FIRST_WORD.match(text, first, end)
     is_word = word is not None and len(word[0]) > 1 and word[0] in FIRST_WORDS
@@ -274,19 +298,22 @@ def _continues_after_stop(text: str, letter: int, begin: int, first: int, end: i
     following = first_word[0] if first_word else ""
     is_likely_start = following in FIRST_WORDS or text[first] in "¿¡"
     if PLAIN_NUMBER.search(before):
-        return following in GERMAN_MONTHS or (not is_likely_start and ORDINAL.search(before) is not None)
+        is_ordinal = ORDINAL.search(before) is not None
+        return following in GERMAN_MONTHS or (not is_likely_start and is_ordinal)
 
     found = LAST_WORD.search(before)
     if not found:
         return False
     word = found[1].rpartition(".")[2].strip()
-    if _is_listed("".join(found[1].split()), LEADING_ABBREVIATIONS) or _is_listed(word, LEADING_ABBREVIATIONS):
+    whole = "".join(found[1].split())
+    if _is_listed(whole, LEADING_ABBREVIATIONS) or _is_listed(word, LEADING_ABBREVIATIONS):
         return True
     if len(word) == 1 and word.isupper() and following in NAME_PARTICLES:
         return True
     if NUMBER_START.match(text, first) and _is_listed(word, ABBREVIATIONS_BEFORE_NUMBERS):
         return True
-    return not is_likely_start and (INITIALS.match(found[1]) is not None or _is_listed(word, ABBREVIATIONS))
+    is_short_form = INITIALS.match(found[1]) is not None or _is_listed(word, ABBREVIATIONS)
+    return not is_likely_start and is_short_form
 
 
 def _is_listed(word: str, abbreviations: frozenset[str]) -> bool:

@@ -8,8 +8,8 @@ from functools import cache
 
 _QUOTES = dict.fromkeys("“”„‟«»″〝〞", '"') | dict.fromkeys("‘’‚‛‹›′´ʼ", "'")
 _DASHES = dict.fromkeys("‐‑‒–—―−", "-")
-# Soft hyphen, zero-width spaces and joiners, byte order mark, and the marks of writing direction. The joiner of emoji
-# (U+200D) is not among them: it is part of a picture.
+# Soft hyphen, zero-width spaces and joiners, byte order mark, and the marks of writing direction.
+# The joiner of emoji (U+200D) is not among them: it is part of a picture.
 _INVISIBLE = dict.fromkeys(
     "\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064"
     "\u2066\u2067\u2068\u2069\ufeff",
@@ -17,11 +17,21 @@ _INVISIBLE = dict.fromkeys(
 )
 _PLAIN = {**_QUOTES, **_DASHES, **_INVISIBLE, "…": "..."}
 
-# Kinds of Unicode's compatibility decompositions that change how a character looks and not what it says. Superscripts,
-# fractions and circled numbers are not among them: "m²" is not "m2".
-_SAME_TEXT = ("<wide>", "<narrow>", "<font>", "<compat>", "<initial>", "<medial>", "<final>", "<isolated>")
+# Kinds of Unicode's compatibility decompositions that change how a character looks and not what it
+# says. Superscripts, fractions and circled numbers are not among them: "m²" is not "m2".
+_SAME_TEXT = (
+    "<wide>",
+    "<narrow>",
+    "<font>",
+    "<compat>",
+    "<initial>",
+    "<medial>",
+    "<final>",
+    "<isolated>",
+)
 
-# Share of the lines of its side from which a spelling with a plain counterpart is learned, and not read as that.
+# Share of the lines of its side from which a spelling with a plain
+# counterpart is learned, and not read as that.
 LEARNED_SPELLING = 0.001
 
 _WORD = re.compile("[^ ]+")
@@ -42,7 +52,8 @@ def plain_counterpart(character: str) -> str | None:
     if kind not in _SAME_TEXT:
         return None
     plain = "".join(chr(int(code_point, 16)) for code_point in code_points.split())
-    # An accent that stands alone is decomposed into a space and the accent, which says nothing plainer.
+    # An accent that stands alone is decomposed into a space and
+    # the accent, which says nothing plainer.
     return None if plain.startswith(" ") else plain
 
 
@@ -52,8 +63,10 @@ def show_character(character: str) -> str:
     >>> [show_character(character) for character in "é☃\u00a0\u0301"]
     ['é', '☃', 'U+00A0', 'U+0301']
     """
-    is_seen = character.isprintable() and not character.isspace() and not unicodedata.combining(character)
-    return character if is_seen else f"U+{ord(character):04X}"
+    is_blank = not character.isprintable() or character.isspace()
+    if is_blank or unicodedata.combining(character):
+        return f"U+{ord(character):04X}"
+    return character
 
 
 def describe_character(character: str) -> str:
@@ -110,9 +123,13 @@ def spell_plainly(text: str, knows: Callable[[str], bool]) -> PlainText:
         core = _strip_signs(plain)
         if core:
             respelled.append((core, _strip_signs(word)))
+
     if not out:
         return PlainText(text)
-    return PlainText("".join([*out, text[previous_end:]]), tuple(pair for pair in respelled if pair[0] != pair[1]))
+    return PlainText(
+        "".join([*out, text[previous_end:]]),
+        tuple(pair for pair in respelled if pair[0] != pair[1]),
+    )
 
 
 def _split_clusters(word: str) -> list[str]:
@@ -132,9 +149,13 @@ def _spell_cluster(cluster: str, knows: Callable[[str], bool]) -> str:
         return cluster
     for form in ("NFC", "NFD"):
         spelled = unicodedata.normalize(form, cluster)
-        if spelled != cluster and all(character.isascii() or knows(character) for character in spelled):
+        knows_all = all(character.isascii() or knows(character) for character in spelled)
+        if spelled != cluster and knows_all:
             return spelled
-    plain = [character if knows(character) else plain_counterpart(character) for character in cluster]
+
+    plain: list[str | None] = []
+    for character in cluster:
+        plain.append(character if knows(character) else plain_counterpart(character))
     counterparts = [character for character in plain if character is not None]
     if len(counterparts) < len(plain):
         return unicodedata.normalize("NFC", cluster)
@@ -143,5 +164,8 @@ def _spell_cluster(cluster: str, knows: Callable[[str], bool]) -> str:
 
 def _strip_signs(word: str) -> str:
     """Return a word from its first letter or digit to its last."""
-    inside = [i for i, character in enumerate(word) if character.isalnum() or unicodedata.combining(character)]
+    inside: list[int] = []
+    for i, character in enumerate(word):
+        if character.isalnum() or unicodedata.combining(character):
+            inside.append(i)
     return word[inside[0] : inside[-1] + 1] if inside else ""

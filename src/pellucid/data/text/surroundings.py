@@ -4,12 +4,14 @@ import re
 
 MARK_KINDS = ("numbers", "bullets", "quotes", "brackets", "notes")
 
-# "12.", "3)", "1.2.", "(4)", "b)", "IV." before the line, and a section number of three parts or more without an end.
+# "12.", "3)", "1.2.", "(4)", "b)", "IV." before the line, and a section
+# number of three parts or more without an end.
 _NUMBER = re.compile(
     r"(?:\(?\d{1,4}(?:\.\d{1,3})*+[.):\]]|\d+(?:\.\d+){2,}|\(?[a-zA-Z]\)|\(?[ivxIVX]{1,5}\)|[IVX]{2,5}\."
     r"|\d{1,4}\s?[–—-](?=\s+\D))\s+"
 )
-# Also of a list of tasks, "- [x] Done.", and the dash of somebody who speaks, which may touch the first word.
+# Also of a list of tasks, "- [x] Done.", and the dash of somebody
+# who speaks, which may touch the first word.
 _BULLET = re.compile(r"[-–—*+•‣▪▸►●○◦·∙]\s+(?:\[[ xX]\]\s+)?|[–—-](?=[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я¿¡])")
 # What points to a footnote, behind the end of a sentence: [1], ¹, *.
 _NOTE = re.compile(r"(?<=[.!?…。！？\"'”’»)])\s?(?:\[\d{1,3}\]|[¹²³⁰⁴-⁹*†‡]){1,6}\Z")
@@ -57,6 +59,7 @@ def _trim_one(text: str, start: int, end: int) -> tuple[str, int, int] | None:
     if text[end - 1] in _NOTE_ENDS and (note := _find_note(text, start, end)) is not None:
         return "notes", start, note
     first = text[start]
+
     # Most lines begin with a letter that none of the marks begins with.
     is_word = first.isalpha() and text[start + 1 : start + 2].isalpha() and first not in "IVXivx"
     if is_word and text[end - 1] not in _CLOSING_QUOTES:
@@ -67,11 +70,13 @@ def _trim_one(text: str, start: int, end: int) -> tuple[str, int, int] | None:
     elif match := _BULLET.match(text, start, end):
         found = "bullets", match.end(), end
     elif first in _CLOSING_QUOTES:
-        found = _trim_pair("quotes", text, start, end, _CLOSING_QUOTES[first]) or _trim_lone(text, start, end)
+        found = _trim_pair("quotes", text, start, end, _CLOSING_QUOTES[first])
+        found = found or _trim_lone(text, start, end)
     elif first in _CLOSING_BRACKETS:
         found = _trim_pair("brackets", text, start, end, _CLOSING_BRACKETS[first])
     elif text[end - 1] in _CLOSING_QUOTES:
         found = _trim_lone(text, start, end)
+
     if found is None or not any(map(str.isalpha, text[found[1] : found[2]])):
         return None
     return found
@@ -99,15 +104,18 @@ def _trim_lone(text: str, start: int, end: int) -> tuple[str, int, int] | None:
     return None
 
 
-def _trim_pair(kind: str, text: str, start: int, end: int, closing: str) -> tuple[str, int, int] | None:
+def _trim_pair(
+    kind: str, text: str, start: int, end: int, closing: str
+) -> tuple[str, int, int] | None:
     """Return the span inside a pair of marks; None unless the pair stands around everything."""
     last = end - 1
     while last > start and text[last] in _AFTER_CLOSING:
         last -= 1
     if last <= start + 1 or text[last] not in closing:
         return None
-    # Another mark of the pair inside means that this one does not go around the whole: "Yes," he said, "no." An
-    # apostrophe between two letters is none.
+
+    # Another mark of the pair inside means that this one does not go around the whole: "Yes," he
+    # said, "no." An apostrophe between two letters is none.
     for i in range(start + 1, last):
         is_inside_word = text[i - 1].isalpha() and text[i + 1].isalpha()
         if text[i] in (text[start], text[last]) and not is_inside_word:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-SPOKEN_PUNCTUATION = frozenset("%‰&@#§*")  # characters that Unicode counts as punctuation but that stand for a word
+# Characters that Unicode counts as punctuation but that stand for a word.
+SPOKEN_PUNCTUATION = frozenset("%‰&@#§*")
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,9 @@ class AlignedWord:
 def word_piece_ranges(pieces: Sequence[str], text: str) -> list[range]:
     """Return for each word of `text`, split at white space, the range of indices of the pieces that spell it.
 
-    A piece of white space alone goes with the word after it, one that holds parts of two words with both. Any white
-    space counts that `str.split` knows, so a word may begin inside a piece, or after bytes:
+    A piece of white space alone goes with the word after it, one that holds parts
+    of two words with both. Any white space counts that `str.split` knows, so a
+    word may begin inside a piece, or after bytes:
 
     >>> word_piece_ranges(["▁the", "▁", "<0xC3>", "<0xA9>", "t\\u3000a", "▁"], "the ét\\u3000a")
     [range(0, 1), range(1, 5), range(4, 5)]
@@ -35,7 +37,8 @@ def word_piece_ranges(pieces: Sequence[str], text: str) -> list[range]:
         end[word] = last + 1
     ranges, stop = [], 0
     for word in range(len(text.split())):
-        # A range begins where the one before it ended, so that pieces of white space have a word too.
+        # A range begins where the one before it ended, so that
+        # pieces of white space have a word too.
         ranges.append(range(min(begin.get(word, stop), stop), end.get(word, stop)))
         stop = ranges[-1].stop
     return ranges
@@ -52,10 +55,9 @@ def words_without_punctuation(pieces: Sequence[str], text: str) -> list[AlignedW
     letters: dict[int, list[tuple[str, int, int]]] = {}
     for word, letter, first, last in _letters_by_word(pieces, text) if text.split() else ():
         letters.setdefault(word, []).append((letter, first, last))
-    return [
-        _strip_punctuation(pieces_of_word, letters.get(word, []))
-        for word, pieces_of_word in enumerate(word_piece_ranges(pieces, text))
-    ]
+
+    ranges = word_piece_ranges(pieces, text)
+    return [_strip_punctuation(of, letters.get(word, [])) for word, of in enumerate(ranges)]
 
 
 def _strip_punctuation(pieces: range, letters: Sequence[tuple[str, int, int]]) -> AlignedWord:
@@ -67,9 +69,11 @@ def _strip_punctuation(pieces: range, letters: Sequence[tuple[str, int, int]]) -
     if not inside:
         return AlignedWord(pieces, punctuation=bool(letters))
     first, last = inside[0], inside[-1]
+
     # Where nothing is stripped the range stays, pieces of white space included.
     begin = letters[first][1] if first else pieces.start
-    return AlignedWord(range(begin, letters[last][2] + 1 if last + 1 < len(letters) else pieces.stop))
+    end = letters[last][2] + 1 if last + 1 < len(letters) else pieces.stop
+    return AlignedWord(range(begin, end))
 
 
 def is_punctuation(letter: str) -> bool:
@@ -143,10 +147,14 @@ def _word_indices(spelled: str, text: str) -> list[int]:
     letters, text = "".join(spelled.split()), "".join(text.split())
     if letters == text:
         return word_of_letter
-    # Pellucid's own pieces spell the words of their text one for one. Pieces of an imported tokenizer, which rewrites
-    # the text before it cuts it, or of a text whose tags were put back, may differ from the text: equal stretches are
-    # then aligned first, and letters in between are spread evenly.
+
+    # Pellucid's own pieces spell the words of their text one for one. Pieces of an
+    # imported tokenizer, which rewrites the text before it cuts it, or of a text whose
+    # tags were put back, may differ from the text: equal stretches are then aligned
+    # first, and letters in between are spread evenly.
     words = []
     for _, a, b, c, d in SequenceMatcher(None, letters, text, autojunk=False).get_opcodes():
-        words += [word_of_letter[min(c + (i - a) * (d - c) // (b - a), len(word_of_letter) - 1)] for i in range(a, b)]
+        for i in range(a, b):
+            at = min(c + (i - a) * (d - c) // (b - a), len(word_of_letter) - 1)
+            words.append(word_of_letter[at])
     return words

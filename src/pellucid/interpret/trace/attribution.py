@@ -90,7 +90,10 @@ class LogitAccount:
         parts = sorted(self.parts, key=lambda part: -abs(part.value))
         beside = "" if self.other is None else f" minus that of {self.other.piece!r}"
         rest = parts[_BARS_SHOWN:]
-        notes = [f"{len(rest)} smaller parts add {sum(part.value for part in rest):+.3f}"] if rest else []
+        notes: list[str] = []
+        if rest:
+            added = sum(part.value for part in rest)
+            notes.append(f"{len(rest)} smaller parts add {added:+.3f}")
         return bars_table(
             f"the logit of {self.piece!r}{beside} at step {self.step}: {self.logit:+.3f}",
             [(part.name, part.value) for part in parts[:_BARS_SHOWN]],
@@ -175,7 +178,9 @@ def account_for_logits(
     ids = [question.id for question in questions]
     # Where no other piece is asked about, the piece
     # itself fills its place and is subtracted 0 times.
-    other_ids = [question.id if question.other is None else question.other for question in questions]
+    other_ids: list[int] = []
+    for question in questions:
+        other_ids.append(question.id if question.other is None else question.other)
     subtract = np.array([question.other is not None for question in questions], dtype=np.float64)
 
     output, logits = parameter(operations(config)["logits"].weight), tensor("logits")
@@ -223,7 +228,9 @@ class _BackwardWalk:
         """Start at positions `rows`: a vector added to the state there adds its product with `direction` to a logit."""
         self.tensor, self.parameter, self.rows, self.direction = tensor, parameter, rows, direction
         self.norms, self.biases = np.zeros(len(rows)), np.zeros(len(rows))
-        self.contributions: list[tuple[str, Group, Float[ndarray, " N"], Float[ndarray, "N K"] | None]] = []
+        self.contributions: list[
+            tuple[str, Group, Float[ndarray, " N"], Float[ndarray, "N K"] | None]
+        ] = []
 
     def walk_back(self, c: ModelConfig) -> None:
         """Walk from the states to the embeddings, last layer first."""
@@ -235,6 +242,7 @@ class _BackwardWalk:
                 f"decoder.{c.decoder_layers - 1}.ffn_residual.sum",
                 c.norm == "rms",
             )
+
         for layer in reversed(range(c.decoder_layers)):
             for sublayer in ("ffn", "cross", "self"):
                 inside = f"decoder.{layer}.{sublayer}"
@@ -245,14 +253,18 @@ class _BackwardWalk:
                 else:
                     self.add_heads(inside, sublayer, c.heads, c.head_width)
 
-        parts: list[Group] = ["positions", "embedding"] if c.positions in ("sinusoidal", "learned") else ["embedding"]
+        parts: list[Group] = ["embedding"]
+        if c.positions in ("sinusoidal", "learned"):
+            parts.insert(0, "positions")
         for part in parts:
-            self.contributions.append((part, part, self.project(self.vectors_at_rows(f"decoder.{part}")), None))
+            values = self.project(self.vectors_at_rows(f"decoder.{part}"))
+            self.contributions.append((part, part, values, None))
 
     def parts(self, n: int) -> Iterator[AccountPart]:
         """Yield the parts of the n-th logit, in the order of computation; norms and biases last."""
         for name, group, values, by_key in reversed(self.contributions):
-            yield AccountPart(name, group, float(values[n]), None if by_key is None else by_key[n].tolist())
+            values_by_key = None if by_key is None else by_key[n].tolist()
+            yield AccountPart(name, group, float(values[n]), values_by_key)
         yield AccountPart("norms", "norm", float(self.norms[n]))
         yield AccountPart("biases", "bias", float(self.biases[n]))
 
@@ -280,7 +292,8 @@ class _BackwardWalk:
         """Add what a feed-forward layer contributes; its last bias counts among the biases."""
         bias = self.parameter(f"{inside}.outer.bias")
         self.biases += self.project(bias)
-        self.contributions.append((inside, "ffn", self.project(self.vectors_at_rows(f"{inside}.output") - bias), None))
+        values = self.project(self.vectors_at_rows(f"{inside}.output") - bias)
+        self.contributions.append((inside, "ffn", values, None))
 
     def add_heads(self, inside: str, group: Group, heads: int, width: int) -> None:
         """Add what each head contributes, z W_O with its rows of W_O.
@@ -290,7 +303,8 @@ class _BackwardWalk:
         self.biases += self.project(self.parameter(f"{inside}.output.bias"))
         weight = self.parameter(f"{inside}.output.weight").astype(np.float64)
         head_direction = (self.direction @ weight).reshape(len(self.rows), heads, width)
-        z, pattern = (self.tensor(f"{inside}.{name}")[:, self.rows] for name in ("head_output", "pattern"))
+        z = self.tensor(f"{inside}.head_output")[:, self.rows]
+        pattern = self.tensor(f"{inside}.pattern")[:, self.rows]
         values = np.einsum("nhe,hne->hn", head_direction, z)
         by_key = np.einsum("nhe,hke->hnk", head_direction, self.tensor(f"{inside}.v")) * pattern
 
@@ -324,12 +338,15 @@ def erase_source(
 ) -> Float[ndarray, "G T"]:
     """Return how log p of each target piece changes when the source positions of each group are hidden."""
     changes = []
-    for hidden in _erasure_batches(groups, len(source), rows_per_batch(model, len(source), len(target))):
+    rows = rows_per_batch(model, len(source), len(target))
+    for hidden in _erasure_batches(groups, len(source), rows):
         # Nothing may read them: neither the encoder's
         # self-attention nor the decoder's cross-attention.
-        hide = partial(torch.logical_and, ~hidden[:, None, None, :].to(model.output_embedding.weight.device))
+        visible = ~hidden[:, None, None, :].to(model.output_embedding.weight.device)
+        hide = partial(torch.logical_and, visible)
         edit = Edit({"encoder.*.self.allowed": hide, "decoder.*.cross.allowed": hide})
         changes.append(_log_prob_changes(model, [source] * len(hidden), target, len(hidden), edit))
+
     return np.concatenate(changes)
 
 
@@ -345,6 +362,7 @@ def erase_prefix(
     """
     device = model.output_embedding.weight.device
     is_self = torch.eye(len(target), dtype=torch.bool, device=device)
+
     # A piece is read one position after the one that wrote
     # it: there its vector is zeroed and its key masked.
     read_at = []
@@ -415,5 +433,6 @@ def _log_prob_changes(
             ids_of_chunk = ids.expand(len(chunk), -1)[:, :, None]
             of_vocabulary = log_probabilities(model.logits(chunk))
             chunks.append(of_vocabulary.gather(2, ids_of_chunk)[:, :, 0])
+
         log_probs = torch.cat(chunks)
         return (log_probs[1:] - log_probs[0]).cpu().numpy()

@@ -120,7 +120,9 @@ def capture_tensors(
     for row in rows:
         value = record[row.name].cpu().numpy()
         # Position vectors are shared by all sentences, so they alone come without a batch axis.
-        tensors[row.name] = np.ascontiguousarray(value[0] if len(tensor_dims(row)) < value.ndim else value)
+        if len(tensor_dims(row)) < value.ndim:
+            value = value[0]
+        tensors[row.name] = np.ascontiguousarray(value)
 
     return tensors, logits.cpu()
 
@@ -132,7 +134,8 @@ def decoding_steps(
 
     `piece` turns an id into text.
     """
-    log_probs = log_probabilities(logits.double())  # `others` and the entropy add up a whole vocabulary
+    # `others` and the entropy add up a whole vocabulary.
+    log_probs = log_probabilities(logits.double())
     steps = []
     for t, (row, log_row) in enumerate(zip(logits, log_probs, strict=True)):
         give_way()

@@ -26,7 +26,8 @@ from pellucid.interpret.trace.number_checks import (
 
 def check_captured_run(run: CapturedRun) -> list[Check]:
     """Check everything that was captured of one sentence, in the order of the page, but not what an edit replaced."""
-    with np.errstate(all="ignore"):  # NaN fails its check anyway; a warning beside it would only be noise
+    # NaN fails its check anyway; a warning beside it would only be noise.
+    with np.errstate(all="ignore"):
         return [
             *_check_fused_run(run),
             *check_patterns(run),
@@ -131,10 +132,11 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
         return
 
     values = _rescore_nodes(run, tree, nodes)
+    errors = [abs(value - nodes[node_id].log_prob) for node_id, value in values.items()]
     yield check_at_most(
         CLOSE_CALL,
         name,
-        max((abs(value - nodes[node_id].log_prob) for node_id, value in values.items()), default=0.0),
+        max(errors, default=0.0),
         f"The largest difference when each hypothesis that ended or reached the limit is read again in one pass; "
         f"{len(values)} of {len(nodes)} candidates are on their paths.",
     )
@@ -168,7 +170,8 @@ def _tree_leads_to(translation: Sequence[int], tree: SearchTree) -> bool:
     cut_off = [node for node in tree.nodes if node.fate == "kept" and node.step == last]
     # Hypotheses that were cut off at the limit count only if none finished.
     highest = max((node.score for node in finished or cut_off), default=inf)
-    return [node.piece_id for node in path] == list(translation) and path[-1].score >= highest - 1e-5
+    is_its_text = [node.piece_id for node in path] == list(translation)
+    return is_its_text and path[-1].score >= highest - 1e-5
 
 
 def _rescore_nodes(
@@ -214,7 +217,8 @@ def _check_model_state(run: CapturedRun) -> Iterator[Check]:
     model_dtype = str(run.model.output_embedding.weight.dtype).removeprefix("torch.")
 
     # Masks are booleans in every precision of the model.
-    differing = sum(str(tensor.dtype) not in (model_dtype, "bool") for tensor in run.tensors.values())
+    types = [str(tensor.dtype) for tensor in run.tensors.values()]
+    differing = sum(name not in (model_dtype, "bool") for name in types)
     yield check_at_most(
         0,
         dtype_name,

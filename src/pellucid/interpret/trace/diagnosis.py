@@ -122,7 +122,9 @@ class TranslationCase:
             target=trace.target.ids,
             # Under edits, or with a given beginning, the search could not write what it would have
             # written. What was drawn by chance was not searched for.
-            searched=not (trace.forced or trace.edits or settings["prefix"] or settings["method"] == "sample"),
+            searched=not (
+                trace.forced or trace.edits or settings["prefix"] or settings["method"] == "sample"
+            ),
             length_penalty=float(settings["length_penalty"]),
             tree=trace.tree,
             alarms=tuple(trace.facts.alarms),
@@ -136,7 +138,8 @@ class TranslationCase:
     @property
     def target_words(self) -> list[range]:
         """Piece ranges of the words of the translation."""
-        return word_piece_ranges(self.tokenizer.target_pieces(strip_eos(self.target)), self.translation)
+        pieces = self.tokenizer.target_pieces(strip_eos(self.target))
+        return word_piece_ranges(pieces, self.translation)
 
     def log_probs(self, *targets: list[int]) -> list[list[float]]:
         """Return the log-probability of each piece of each target."""
@@ -173,7 +176,8 @@ class TranslationCase:
         for j, target_word in enumerate(target_words):
             rows = norms[:, target_word.start : target_word.stop]
             for i, source_word in enumerate(source_words):
-                if target_word and source_word:  # a word may have no pieces: the mean of none would be NaN
+                # A word may have no pieces: the mean of none would be NaN.
+                if target_word and source_word:
                     block = rows[:, :, source_word.start : source_word.stop]
                     word_norms[:, j, i] = block.sum(2).mean(1)
 
@@ -189,7 +193,10 @@ def judge_translation(trace: TraceData, reference: str | None = None) -> Transla
     of an edited run, which cannot be judged.
     """
     if any(edit.kind != "prefix" for edit in trace.edits):
-        raise ValueError("this run was changed, so its translation is not the model's; ask the trace without edits")
+        raise ValueError(
+            "this run was changed, so its translation is not the model's; ask the trace without edits"
+        )
+
     case = TranslationCase.from_trace(trace)
     effects = case.measure_effects()
     findings = [
@@ -243,6 +250,7 @@ def describe_doubt(doubt: Doubt | None) -> list[_Finding]:
         says += f"“{doubt.instead}” was likelier at that place ({doubt.instead_prob:.0%})."
     else:
         says += f"Instead it could have been “{doubt.instead}” ({doubt.instead_prob:.0%})."
+
     numbers = {"prob": doubt.prob, "instead": doubt.instead_prob, "limit": SURE}
     return [_Finding("doubt", says, numbers, step=doubt.step)]
 
@@ -257,7 +265,10 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[_Findi
     if len(ids) < 2:  # EOS alone
         raise ValueError("the reference is blank; write one, or leave it out")
     if len(ids) > case.model.config.max_positions:
-        raise ValueError(f"the reference has {len(ids)} pieces, this model takes {case.model.config.max_positions}")
+        raise ValueError(
+            f"the reference has {len(ids)} pieces, this model takes {case.model.config.max_positions}"
+        )
+
     # Compared as text: other pieces that spell the same are the same translation.
     if case.tokenizer.decode_target(ids) == case.tokenizer.decode_target(case.target):
         return []
@@ -351,6 +362,7 @@ def find_odd_pieces(case: TranslationCase) -> list[_Finding]:
             says = f"“{word}” is cut into {len(span)} pieces, of {size:.1f} letters each: it is rare, or misspelled."
         else:
             continue
+
         numbers = {"pieces": len(span), "unknown": unknown, "letters_per_piece": size}
         findings.append(_Finding("tokens", says, numbers, word=number))
 
@@ -430,13 +442,13 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[_Find
 
     # Words of the sentence before are read, not translated.
     context = count_context(case.source)
-    for number, (word, span, changes) in enumerate(
-        zip(case.text.split(), case.source_words, effects.source, strict=True)
-    ):
+    rows = zip(case.text.split(), case.source_words, effects.source, strict=True)
+    for number, (word, span, changes) in enumerate(rows):
         if span.stop <= context:
             continue
         change, least, share = float(changes.sum()), float(changes.min()), float(shares[number])
-        if change < _OMISSION_LIMIT or not any(map(str.isalnum, word)):  # punctuation may well be left out
+        # Punctuation may well be left out.
+        if change < _OMISSION_LIMIT or not any(map(str.isalnum, word)):
             continue
         says = (
             f"If “{word}” is hidden, log p of the translation {_describe_change(change)}, and log p of "
@@ -444,7 +456,8 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[_Find
             f"have been left out. (It gets {share:.1f} times the cross-attention of an average word.)"
         )
         numbers = {"change": change, "least": least, "attention": share, "limit": _OMISSION_LIMIT}
-        findings.append(_Finding("omission", says, numbers, step=int(changes.argmax()), word=number))
+        step = int(changes.argmax())
+        findings.append(_Finding("omission", says, numbers, step=step, word=number))
 
     return findings
 
@@ -477,11 +490,13 @@ def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[_Fi
             "limit": _SAME_SOURCE_SHARE,
         }
         word = int(np.minimum(a, b).sum(axis=0).argmax())
-        findings.append(_Finding("repetition", says, numbers, step=case.target_words[second].start, word=word))
+        step = case.target_words[second].start
+        findings.append(_Finding("repetition", says, numbers, step=step, word=word))
 
     if not findings and has_repetition(case.target) and not has_repetition(case.source):
         says = (
-            "The same pieces are written four or more times in a row, and the source does not repeat itself like that."
+            "The same pieces are written four or more times in a row, and the source does not "
+            "repeat itself like that."
         )
         findings.append(_Finding("repetition", says, {"pieces": len(case.target)}))
 
@@ -497,13 +512,16 @@ def find_doubled_words(case: TranslationCase, effects: ErasureEffects) -> list[_
     spans, words = case.target_words, case.translation.split()
     if not spans or not len(effects.source):
         return []
+
     # Nats that each written word loses when a source word is hidden: (W N).
-    losses = -np.stack([effects.source[:, span.start : span.stop].sum(axis=1) for span in spans], axis=1)
+    effects_of_words = [effects.source[:, span.start : span.stop].sum(axis=1) for span in spans]
+    losses = -np.stack(effects_of_words, axis=1)
     owners = losses.argmax(axis=0)
 
     findings = []
     for number, source_word in enumerate(case.text.split()):
-        written = [n for n in range(len(words)) if owners[n] == number and losses[number, n] > _OWN_WORD_LOSS]
+        is_own = (owners == number) & (losses[number] > _OWN_WORD_LOSS)
+        written = np.flatnonzero(is_own).tolist()
         for first, second in combinations(written, 2):
             if second - first == 1 or not _begin_alike(words[first], words[second]):
                 continue
@@ -513,7 +531,8 @@ def find_doubled_words(case: TranslationCase, effects: ErasureEffects) -> list[_
                 f"log p of “{words[second]}” by {other:.2f}, more than if any other word is."
             )
             numbers = {"first": float(one), "second": float(other), "limit": _OWN_WORD_LOSS}
-            findings.append(_Finding("repetition", says, numbers, step=spans[second].start, word=number))
+            step = spans[second].start
+            findings.append(_Finding("repetition", says, numbers, step=step, word=number))
 
     return findings
 
@@ -542,7 +561,8 @@ def repeated_runs(words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
         for first in range(second):
             same = [a == b != "" for a, b in zip(plain[first:second], plain[second:], strict=False)]
             sizes[first] = (*same, False).index(False)
-        first = max(sizes, key=lambda start: (sizes[start], start))  # the longest run, and of equal ones the nearest
+        # The longest run, and of equal ones the nearest.
+        first = max(sizes, key=lambda start: (sizes[start], start))
         if sizes[first] > 1 or (sizes[first] == 1 and first == second - 1):
             yield first, second, sizes[first]
         second += max(1, sizes[first])

@@ -14,7 +14,8 @@ from pellucid.interpret.trace.trace import TraceData
 # Probability of its least likely piece from which a word is not doubted. Of the demo's translations
 # all wrong ones have a piece below it, and one right one in seven: benchmarks/results/doubt.md
 SURE = 0.7
-# Most pieces of a word. Where no spaces are written a "word" is a clause, so its piece is named instead.
+# Most pieces of a word. Where no spaces are written a "word" is a
+# clause, so its piece is named instead.
 MOST_PIECES = 12
 
 
@@ -40,7 +41,10 @@ def find_least_sure(words: Sequence[int | None], probs: Sequence[float]) -> int 
     >>> find_least_sure([0, 0, 1, None], [0.9, 0.4, 0.6, 0.1]), find_least_sure([0, None], [0.8, 0.1])
     (1, None)
     """
-    doubtful = [place for place, word in enumerate(words) if word is not None and probs[place] < SURE]
+    doubtful: list[int] = []
+    for place, word in enumerate(words):
+        if word is not None and probs[place] < SURE:
+            doubtful.append(place)
     return min(doubtful, key=lambda place: probs[place], default=None)
 
 

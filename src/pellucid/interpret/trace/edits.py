@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import reduce
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -51,7 +50,8 @@ class Record(Watcher, Mapping[str, Tensor]):
         give_way()
         # fnmatchcase, because fnmatch ignores case on some systems.
         if any(fnmatchcase(name, pattern) for pattern in self._only):
-            self._values[name] = value.detach().clone()  # a view would change with the tensor that it is a view of
+            # A view would change with the tensor that it is a view of.
+            self._values[name] = value.detach().clone()
         return value
 
 
@@ -84,7 +84,10 @@ class Edit(Watcher):
                 before, value = value, change(value)
                 if (value.shape, value.dtype) != (before.shape, before.dtype):
                     old_type, new_type = (f"{t.dtype} {tuple(t.shape)}" for t in (before, value))
-                    raise ValueError(f"the edit of {name} made {new_type} of {old_type}; it must keep shape and type")
+                    raise ValueError(
+                        f"the edit of {name} made {new_type} of {old_type}; it must keep shape and type"
+                    )
+
         return value
 
 
@@ -94,7 +97,12 @@ class Chain(Watcher):
     def __init__(self, *watchers: Watch):
         # Later watchers see what earlier ones returned,
         # so an `Edit` must stand before the `Record`.
-        super().__init__(lambda name, value: reduce(lambda seen, watcher: watcher(name, seen), watchers, value))
+        def call_all(name: str, value: Tensor) -> Tensor:
+            for watcher in watchers:
+                value = watcher(name, value)
+            return value
+
+        super().__init__(call_all)
 
 
 _TensorChange = Callable[[Tensor], Tensor]
@@ -186,7 +194,10 @@ def edit_watcher(
     for edit in edits:
         for name, change in _tensor_changes(edit, config, words).items():
             before = changes.get(name)
-            changes[name] = (lambda x, before=before, then=change: then(before(x))) if before else change
+            changes[name] = change
+            if before:
+                changes[name] = lambda x, before=before, then=change: then(before(x))
+
     return Edit(changes)
 
 
@@ -293,7 +304,8 @@ def _set_pattern_row(head: int, row: int, values: Sequence[float]) -> _TensorCha
         # While a translation grows, a later row is not
         # there yet, and a row has fewer keys than weights.
         if row < pattern.shape[2]:
-            weights = torch.tensor(values, dtype=pattern.dtype, device=pattern.device)[: pattern.shape[3]]
+            weights = torch.tensor(values, dtype=pattern.dtype, device=pattern.device)
+            weights = weights[: pattern.shape[3]]
             changed[:, head, row, : len(weights)] = weights
         return changed
 
@@ -329,10 +341,16 @@ def _edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | No
 
     attentions = attention_names(config)
     if edit.attention not in attentions:
-        return [f"{edit.attention!r:.60} is no attention of this model; {_describe_choices('it has', attentions)}"]
+        return [
+            f"{edit.attention!r:.60} is no attention of this model; {_describe_choices('it has', attentions)}"
+        ]
+
     problems = []
     if not 0 <= edit.head < config.heads:
-        problems.append(f"{edit.attention} has heads 0 to {config.heads - 1}; head {edit.head} is none")
+        problems.append(
+            f"{edit.attention} has heads 0 to {config.heads - 1}; head {edit.head} is none"
+        )
+
     if isinstance(edit, Pattern):
         problems += _pattern_row_problems(edit, len(words))
     return problems
@@ -351,7 +369,10 @@ def _pattern_row_problems(edit: Pattern, source: int) -> list[str]:
     if not all(isfinite(value) and value >= 0.0 for value in edit.values):
         problems.append(f"{where}: weights must be numbers of at least 0")
     if not is_causal and len(edit.values) != source:
-        problems.append(f"{where} has {source} weights, one for each source piece; {len(edit.values)} were given")
+        problems.append(
+            f"{where} has {source} weights, one for each source piece; {len(edit.values)} were given"
+        )
+
     # More values than the row needs are accepted if
     # they are 0, as a row of a whole pattern has them.
     if is_causal and (len(edit.values) <= edit.row or any(edit.values[edit.row + 1 :])):

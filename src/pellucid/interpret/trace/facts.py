@@ -6,7 +6,7 @@ The field names are the same as in the page's manifest.
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import FailFast
@@ -204,11 +204,12 @@ def make_side(
 ) -> TraceSide:
     """Return one side of a trace, each piece with its word.
 
-    A piece that spans two words belongs to the first. Pieces that are `spelled` otherwise in the text are given so,
-    too.
+    A piece that spans two words belongs to the first. Pieces that are
+    `spelled` otherwise in the text are given so, too.
     """
     last = len(ids) - (ids[-1:] == [EOS])
     word_of_piece: list[int | None] = [None] * len(ids)
+
     # In reverse, so that the first of two words that share a piece is written last.
     ranges = list(enumerate(word_piece_ranges((spelled or pieces)[:last], text)))
     for word, piece_range in reversed(ranges):
@@ -254,18 +255,27 @@ def run_facts(
 ) -> _RunFacts:
     """Return what ran the model, and how the translation was found: given, or searched for from the pieces `prefix`."""
     weight = model.output_embedding.weight
+    method = config.method
+    if given:
+        method = "given"
+    elif method == "beam" and config.beam == 1:
+        method = "greedy"
+
+    search: dict[str, Any] = {
+        "method": method,
+        "beam": config.beam,
+        "length_penalty": config.length_penalty,
+        "max_extra": config.max_extra,
+        "prefix": " ".join(prefix),
+    }
+    if config.method == "sample":
+        search |= {name: getattr(config, name) for name in _DRAWING_SETTINGS}
+
     return _RunFacts(
         dtype=str(weight.dtype).removeprefix("torch."),
         device=str(weight.device),
         pellucid=installed_version("pellucid") or "not installed",
         torch=torch.__version__,
-        search={
-            "method": "given" if given else "greedy" if config.method == "beam" and config.beam == 1 else config.method,
-            "beam": config.beam,
-            "length_penalty": config.length_penalty,
-            "max_extra": config.max_extra,
-            "prefix": " ".join(prefix),
-            **({name: getattr(config, name) for name in _DRAWING_SETTINGS} if config.method == "sample" else {}),
-        },
+        search=search,
         seconds=seconds,
     )

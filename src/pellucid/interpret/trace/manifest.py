@@ -140,7 +140,9 @@ def source_line_of(name: str, config: ModelConfig) -> _SourceLine:
     layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
     layer = re.match(r"(encoder|decoder)\.(\d+)\.", name)
     if layer is not None and int(layer[2]) >= layers[layer[1]]:
-        raise KeyError(f"{name!r}: the {layer[1]} has {layers[layer[1]]} layers, the first is number 0")
+        raise KeyError(
+            f"{name!r}: the {layer[1]} has {layers[layer[1]]} layers, the first is number 0"
+        )
 
     # Sizes and depth do not decide which lines run, so the smallest model of the same structure is
     # asked; configs that differ in sizes alone then share one entry of the cache.
@@ -153,7 +155,8 @@ def source_line_of(name: str, config: ModelConfig) -> _SourceLine:
 @cache
 def _source_lines(config: ModelConfig) -> Mapping[str, _SourceLine]:
     """Return the source line of every tensor that a model of this config shows, by running one."""
-    model = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers).eval()
+    layers = config.encoder_layers + config.decoder_layers
+    model = model_without_storage(config, tensors=layers).eval()
     # Drawing weights would change the state of torch's
     # random generator; no number is looked at here.
     for name, weight in list(model.named_parameters()):
@@ -176,10 +179,13 @@ def _statements_above(file: str, line: int) -> tuple[str, ...]:
     above: list[str] = []
     for number in range(line - 1, 0, -1):
         text = linecache.getline(file, number).rstrip()
-        if len(above) == 2 or not indent or not re.fullmatch(indent[0] + r"[\w#].*[^:]", text) or '"""' in text:
+        if len(above) == 2 or not indent or '"""' in text:
+            break
+        if not re.fullmatch(indent[0] + r"[\w#].*[^:]", text):
             break
         if not text.lstrip().startswith("#"):
             above.insert(0, text.strip())
+
     return tuple(above)
 
 

@@ -42,7 +42,10 @@ def save_model_page(
     from pellucid.interpret.page.model_file import MODEL_PRECISIONS, save_model_html
 
     if precision not in MODEL_PRECISIONS:
-        raise ValueError(f"precision is {precision!r:.20}, a page keeps weights as {', '.join(MODEL_PRECISIONS)}")
+        raise ValueError(
+            f"precision is {precision!r:.20}, a page keeps weights as {', '.join(MODEL_PRECISIONS)}"
+        )
+
     origin, part = trace.origin, trace.facts.part
 
     # A file is opened with a text, and the first part of this text is shown.
@@ -68,7 +71,10 @@ def save_model_page(
     first = trace_sentence(TraceOrigin(translator, rounded, markup="text"), line)
     manifest = first.manifest()
     run = {**manifest["run"], "device": f"{manifest['run']['device']}, weights in {precision}"}
-    answers = {name: answer for name, answer in trace.model_answers().items() if name in ("words", "heads")}
+    answers: dict[str, Any] = {}
+    for name, answer in trace.model_answers().items():
+        if name in ("words", "heads"):
+            answers[name] = answer
     return save_model_html(
         Path(path),
         header,
@@ -96,7 +102,10 @@ def pack_model(
 
     facts, files = model_facts(bundle), _text_files(bundle.tokenizer, translator.profile)
     if (size := 4 * facts.parameters) > most_bytes:
-        raise ValueError(f"its weights have {format_size(size)}, and a browser gets {format_size(most_bytes)} at most")
+        raise ValueError(
+            f"its weights have {format_size(size)}, and a browser gets {format_size(most_bytes)} at most"
+        )
+
     if not facts.sha256:
         raise ValueError("the model was never saved")
 
@@ -112,7 +121,8 @@ def pack_model(
         "engine": read_script(ENGINE_PATH),
         "sizes": sizes,
     }
-    weights = (values.astype("<f4", copy=False).tobytes() for _, values in _list_parameters(bundle.model))
+    parameters = _list_parameters(bundle.model)
+    weights = (values.astype("<f4", copy=False).tobytes() for _, values in parameters)
     return json.dumps(head).encode() + b"\n", chain(weights, files.values())
 
 
@@ -130,12 +140,13 @@ def _model_header(bundle: Bundle, translator: Translator, precision: str) -> dic
         for reason in _tokenizer_problems(side):
             raise ValueError(f"the page cannot cut text as this tokenizer does: it {reason}")
 
+    names = ("kind", "lowercase", "source_end")
     return {
         "format": "pellucid-model",
         "version": 1,
         "config": asdict(bundle.model.config),
         "precision": precision,
-        "tokenizer": {key: getattr(tokenizer.config, key) for key in ("kind", "lowercase", "source_end")},
+        "tokenizer": {name: getattr(tokenizer.config, name) for name in names},
         "limits": {"trained": lengths.longest_trained, "longest": lengths.longest},
         "forbidden": list(translator.bounds.forbidden),
         "profile": None if translator.profile is None else translator.profile.as_json(),
@@ -152,7 +163,8 @@ def with_rounded_weights(model: Transformer, precision: str) -> Transformer:
 
     rounded = deepcopy(model).float().cpu()
     for name, parameter in rounded.named_parameters():
-        parameter.data = torch.from_numpy(round_weights(name, parameter.detach().cpu().numpy(), precision))
+        values = parameter.detach().cpu().numpy()
+        parameter.data = torch.from_numpy(round_weights(name, values, precision))
     return rounded
 
 

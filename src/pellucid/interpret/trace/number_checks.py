@@ -92,7 +92,8 @@ class CapturedRun:
     @property
     def rounding(self) -> float:
         """Largest difference to expect between two ways of computing a number, relative to the largest of its kind."""
-        return 1e-10 if all(x.dtype in (np.float64, np.bool_) for x in self.tensors.values()) else 1e-5
+        types = {tensor.dtype.name for tensor in self.tensors.values()}
+        return 1e-10 if types <= {"float64", "bool"} else 1e-5
 
     def why_not_checked(
         self,
@@ -152,9 +153,11 @@ def check_patterns(run: CapturedRun) -> Iterator[Check]:
             # A model whose mask lets the future through
             # would otherwise be measured by its own mistake.
             allowed = allowed & np.tri(allowed.shape[-1], dtype=bool)
+
         allowed, sums = np.broadcast_to(allowed, pattern.shape), pattern.sum(axis=-1)
         # A row that may read nothing is all zeros, and sums to 0.
-        sum_error = largest_difference(sum_error, sums - np.broadcast_to(allowed.any(axis=-1), sums.shape))
+        expected = np.broadcast_to(allowed.any(axis=-1), sums.shape)
+        sum_error = largest_difference(sum_error, sums - expected)
         forbidden_weight = largest_difference(
             forbidden_weight, np.where(allowed, 0.0, pattern), np.minimum(pattern, 0.0)
         )
@@ -184,21 +187,21 @@ def check_recomputed(run: CapturedRun) -> Check:
 
     errors: dict[str, float] = {}
     for tensor, operation in operations(run.config).items():
-        if (
-            operation.kind == "given"
-            or tensor in run.replaced
-            or any(needed not in run.tensors for needed in (tensor, *operation.inputs))
-        ):
+        is_captured = run.tensors.keys() >= {tensor, *operation.inputs}
+        if operation.kind == "given" or tensor in run.replaced or not is_captured:
             continue
         captured = run.tensors[tensor].astype(np.float64)
         inputs = [run.tensors[input_name] for input_name in operation.inputs]
         # From captured inputs rather than recomputed
         # ones, so that an error stays where it was made.
         recomputed = recompute(operation, inputs, run.parameter, ids, captured.shape)
-        errors[tensor] = largest_difference(0.0, captured - recomputed) / (largest_difference(0.0, recomputed) or 1.0)
+        scale = largest_difference(0.0, recomputed) or 1.0
+        errors[tensor] = largest_difference(0.0, captured - recomputed) / scale
 
     if not errors:
-        return checks_not_made("no tensor was captured together with those it is computed from", name)[0]
+        reason = "no tensor was captured together with those it is computed from"
+        return checks_not_made(reason, name)[0]
+
     # NaN compares as neither larger nor smaller, so max alone might pass over it.
     worst = max(errors, key=lambda checked: (np.isnan(errors[checked]), errors[checked]))
     omitted = f"; {_list_first_names(run.replaced)} left out, edited" if run.replaced else ""
@@ -216,7 +219,7 @@ def check_accounts(run: CapturedRun) -> Iterator[Check]:
     limit = 1e-10 if run.rounding < 1e-9 else 1e-4
     sums = "the parts of each written piece's logit add up to it"
     control = "test of the test: without the largest part, the sum is wrong, as it should be"
-    needed = [name for name in operations(run.config) if name == "logits" or name.startswith("decoder.")]
+    needed = [name for name in operations(run.config) if name.startswith(("logits", "decoder."))]
     if reason := run.why_not_checked(*needed, formulas=True):
         yield from checks_not_made(reason, sums, control)
         return
@@ -272,7 +275,8 @@ def check_steps(run: CapturedRun) -> Iterator[Check]:
         distances.append(np.array(total - 1.0))
 
     error = largest_difference(0.0, *distances)
-    yield check_at_most(1e-6, whole_name, error, f"Largest distance from 1 over {len(run.steps)} steps.")
+    says = f"Largest distance from 1 over {len(run.steps)} steps."
+    yield check_at_most(1e-6, whole_name, error, says)
     if reason := run.why_not_checked("logits"):
         yield from checks_not_made(reason, same_name)
         return
@@ -287,9 +291,11 @@ def check_steps(run: CapturedRun) -> Iterator[Check]:
             token = candidate.id
             # Of equal logits the lower id comes first, as in the stable sort of `decoding_steps`.
             before = np.sum(logits > logits[token]) + np.sum(logits[:token] == logits[token])
-            stated = np.array([candidate.logit, candidate.prob, np.exp(candidate.log_prob), rank - 1])
+            prob = np.exp(candidate.log_prob)
+            stated = np.array([candidate.logit, candidate.prob, prob, rank - 1])
             follows = np.array([logits[token], probabilities[token], probabilities[token], before])
             error = largest_difference(error, stated - follows)
+
         entropy = -np.sum(probabilities * np.log(np.maximum(probabilities, np.finfo(float).tiny)))
         error = largest_difference(
             error, step.entropy - entropy, np.array(step.others_count + len(step.top) - len(logits))

@@ -52,7 +52,8 @@ class Operation:
         return table
 
 
-FIELDS_OF_KIND = {  # fields that belong to each kind of operation; `Op` of web/src/types.ts says each kind in words
+# Fields that belong to each kind of operation; `Op` of web/src/types.ts says each kind in words.
+FIELDS_OF_KIND = {
     "lookup": "table scale side",
     "sinusoid": "",
     "row": "table",
@@ -81,6 +82,7 @@ def operations(config: ModelConfig) -> dict[str, Operation]:
     ('decoder.3.cross.scores', 'decoder.3.cross.allowed')
     """
     c = config
+
     # Tied weights are one parameter, which named_parameters lists under its first name only.
     target = "source_embedding.weight" if c.tie == "all" else "target_embedding.weight"
     output = "output_embedding.weight" if c.tie == "none" else target
@@ -113,11 +115,10 @@ def _stack_operations(
         yield positions, Operation("row", table=f"{side}_positions.table")
 
     # Rotary positions turn queries and keys inside the attention instead; nothing is added here.
-    adds_positions = c.positions in ("sinusoidal", "learned")
-    yield (
-        x,
-        Operation("add", (embedding, positions)) if adds_positions else Operation("same", (embedding,)),
-    )
+    if c.positions in ("sinusoidal", "learned"):
+        yield x, Operation("add", (embedding, positions))
+    else:
+        yield x, Operation("same", (embedding,))
 
     for layer in range(depth):
         for sublayer in ("self", "ffn") if stack == "encoder" else ("self", "cross", "ffn"):
@@ -128,11 +129,11 @@ def _stack_operations(
             sublayer_input = norm if c.norm_first else x
             if c.norm_first:
                 yield norm, _norm_operation(c, x, norm)
-            yield from (
-                _feed_forward_operations(c, inside, sublayer_input)
-                if sublayer == "ffn"
-                else _attention_operations(c, inside, sublayer_input)
-            )
+            if sublayer == "ffn":
+                yield from _feed_forward_operations(c, inside, sublayer_input)
+            else:
+                yield from _attention_operations(c, inside, sublayer_input)
+
             yield total, Operation("add", (x, f"{inside}.output"))
             if not c.norm_first:
                 yield norm, _norm_operation(c, total, norm)
@@ -227,7 +228,8 @@ def recompute(
     x = [_as_float64(array) for array in inputs]
     match operation.kind:
         case "lookup":
-            result = operation.scale * _as_float64(parameter(operation.table)[np.asarray(ids[operation.side])])
+            rows = parameter(operation.table)[np.asarray(ids[operation.side])]
+            result = operation.scale * _as_float64(rows)
         case "sinusoid":
             result = recompute_sinusoids(*shape)
         case "row":
@@ -300,7 +302,8 @@ def _recompute_linear(
 def recompute_sinusoids(positions: int, width: int) -> np.ndarray:
     """Return sin(p / 10000^(2i / width)) at 2i, its cosine at 2i + 1 (paper, 3.5), rounded to float32."""
     angles = np.arange(positions)[:, None] / 10000.0 ** (np.arange(0, width, 2) / width)
-    return _as_float64(np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(positions, width).astype(np.float32))
+    table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(positions, width)
+    return _as_float64(table.astype(np.float32))
 
 
 def recompute_softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
@@ -317,7 +320,8 @@ def recompute_softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 
 def _logistic(x: np.ndarray) -> np.ndarray:
     """Return 1 / (1 + e^-x)."""
-    return 0.5 * (1.0 + np.tanh(0.5 * x))  # equal to it, but e^-x would overflow for large negative x
+    # Equal to it, but e^-x would overflow for large negative x.
+    return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
 def _recompute_gelu(x: np.ndarray) -> np.ndarray:

@@ -76,7 +76,10 @@ def search_translation(
 
     limit = translator.bounds.max_pieces(SearchRequest(source.ids, 1), config)
     if len(prefix_ids) > limit:
-        raise ValueError(f"prefix_ids has {len(prefix_ids)} pieces, the translation has at most {limit}")
+        raise ValueError(
+            f"prefix_ids has {len(prefix_ids)} pieces, the translation has at most {limit}"
+        )
+
     engine = translator.torch
 
     # A `Prefix` only starts the search; every other edit
@@ -88,7 +91,8 @@ def search_translation(
     search = surround(innermost, select_search_stages(translator, [cut_line.line], config, terms))
     with translator.models.inference():
         results = search(list(cut_line.segments))
-    [translation] = SplitLines(translator.reader, translator.lengths, config).join([cut_line], results)
+    split_lines = SplitLines(translator.reader, translator.lengths, config)
+    [translation] = split_lines.join([cut_line], results)
     if translation.stop == "failed":
         raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
 
@@ -141,7 +145,9 @@ def score_given_translation(
         ids, vocabulary = list(target), translator.tokenizer.target_vocabulary
         if not ids:
             raise ValueError("the target has no pieces; give at least one")
-        wrong = [i for i in ids if not 0 <= i < vocabulary or i in (PAD, BOS)] or [i for i in ids[:-1] if i == EOS]
+        wrong = [i for i in ids if not 0 <= i < vocabulary or i in (PAD, BOS)]
+        if not wrong:
+            wrong = [i for i in ids[:-1] if i == EOS]
         if wrong:
             raise ValueError(
                 f"the target has the id {wrong[0]}, which cannot stand there; ids are those of the {vocabulary:,} "
@@ -240,6 +246,7 @@ def choose_segment(
         if prefix:
             cut_line = _read_line(translator, Line(line, 1, prefix, context), config, terms)
         return TracedLine(cut_line)
+
     part = LinePart(line, list(cut_line.split_line.segments), number or 1, context)
     text = part.segments[part.segment - 1]
     if prefix:
@@ -257,7 +264,9 @@ def choose_segment(
     return TracedLine(CutLine(alone_line, SplitLine((text,), ("", "")), (alone,)), part)
 
 
-def _read_line(translator: Translator, line: Line, config: SearchConfig, terms: Terminology | None) -> CutLine:
+def _read_line(
+    translator: Translator, line: Line, config: SearchConfig, terms: Terminology | None
+) -> CutLine:
     """Return a line in segments as a search is given them: with contexts, prefix, terms and protected text."""
     line = look_for_markup(line, translator.reader, config, terms)
     [cut_line] = SplitLines(translator.reader, translator.lengths, config).cut([line])
@@ -268,7 +277,8 @@ def _read_line(translator: Translator, line: Line, config: SearchConfig, terms: 
         read.extend(segments)
         return [SearchResult(segment, []) for segment in segments]
 
-    read_as_asked = surround(note_segments, select_reading_stages(translator, [line], config, terms))
+    stages = select_reading_stages(translator, [line], config, terms)
+    read_as_asked = surround(note_segments, stages)
     read_as_asked(list(cut_line.segments))
     return replace(cut_line, segments=tuple(read))
 
@@ -368,17 +378,23 @@ def build_search_tree(
     width = 1 if config.method == "greedy" else config.beam
     nodes: list[TreeNode] = []
     path_log_probs: list[list[float]] = []  # of each node, from the root
-    live: list[int | None] = [None]  # ids of the nodes of the last step that were kept; None is the root
+
+    # Ids of the nodes of the last step that were kept; None is the root.
+    live: list[int | None] = [None]
 
     for step, observed in enumerate(search.steps):
         rows = zip(
-            *(x[0].tolist() for x in (observed.parents, observed.tokens, observed.log_probs, observed.totals)),
+            observed.parents[0].tolist(),
+            observed.tokens[0].tolist(),
+            observed.log_probs[0].tolist(),
+            observed.totals[0].tolist(),
             observed.kept[0].tolist(),
             observed.finished[0].tolist(),
             strict=True,
         )
         next_live: list[int | None] = []
-        for rank, (parent_index, token, log_prob, total, kept, finished) in enumerate(rows, start=1):
+        for rank, row in enumerate(rows, start=1):
+            parent_index, token, log_prob, total, kept, finished = row
             # Impossible candidates may fill the end, and one
             # beyond 2 * width shows only how near it came.
             if total == -float("inf") or rank > 2 * width:
@@ -405,6 +421,7 @@ def build_search_tree(
             path_log_probs.append(log_probs)
             if kept:
                 next_live.append(len(nodes) - 1)
+
         live = next_live
 
     children = {(node.parent, node.piece_id): node.id for node in nodes}

@@ -232,7 +232,9 @@ class Trace(TraceData):
         origin, edit_specs = self.origin, check_edits(edits)
         prefix = any(isinstance(edit, Prefix) for edit in edit_specs)
         if keep_target and prefix:
-            raise ValueError("a prefix begins another translation; keep_target must be false with it")
+            raise ValueError(
+                "a prefix begins another translation; keep_target must be false with it"
+            )
 
         keeping = not prefix if keep_target is None else keep_target
         if keeping or prefix:
@@ -256,7 +258,9 @@ class Trace(TraceData):
         for step in self.steps:
             likeliest = ", ".join(f"{other.piece} {other.prob:.3f}" for other in step.top[:3])
             chosen = step.chosen
-            rows.append((str(step.step + 1), step.input, chosen.piece, f"{chosen.prob:.3f}", likeliest))
+            rows.append(
+                (str(step.step + 1), step.input, chosen.piece, f"{chosen.prob:.3f}", likeliest)
+            )
 
         title = f"{self.source.text} → {self.target.text} (log-probability {self.log_prob:.3f})"
         heads = ["step", "reads", "writes", "probability", "the likeliest"]
@@ -327,7 +331,9 @@ def trace_sentence(
     reading = config
     if is_given and segment is None:
         reading = replace(config, too_long="refuse", sentences="keep")
-    line = choose_segment(translator, sentence, reading, origin.context, segment, beginning, origin.terms)
+    line = choose_segment(
+        translator, sentence, reading, origin.context, segment, beginning, origin.terms
+    )
     part, read = line.part, line.segment
     context = origin.context
     if part is not None:
@@ -349,7 +355,9 @@ def trace_sentence(
     rows_to_capture(model.config, len(ids), 1, itemsize, origin.keep)
     edit = edit_watcher(edits, model.config, source.words) if edits else None
     if not is_given and Without("mask") in edits:
-        raise ValueError("a search has no later pieces that the mask could hide; trace a given target without the mask")
+        raise ValueError(
+            "a search has no later pieces that the mask could hide; trace a given target without the mask"
+        )
 
     # What is written.
     if target is not None:
@@ -435,7 +443,10 @@ def _beginning_of_search(
     Raises ValueError for a translation with two beginnings.
     """
     if is_given and prefix_ids:
-        raise ValueError("target and prefix_ids are both given: a given translation already has its beginning")
+        raise ValueError(
+            "target and prefix_ids are both given: a given translation already has its beginning"
+        )
+
     prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
     if not is_given and len(prefixes) + bool(prefix_ids) > 1:
         raise ValueError("a translation has one beginning; leave out all prefixes but one")
@@ -463,8 +474,11 @@ def _make_source_side(tokenizer: Tokenizer, read: Segment) -> TraceSide:
     marks = tokenizer.term_marks
     if marks is not None and marks[0] in ids:
         # The marks are words of their own, and so are the translations between them.
-        spelled = [f"▁{piece}" if i in marks else piece for i, piece in zip(ids, pieces, strict=True)]
+        spelled: list[str] = []
+        for i, piece in zip(ids, pieces, strict=True):
+            spelled.append(f"▁{piece}" if i in marks else piece)
         text = normalised = spell_pieces(spelled[read.context : len(strip_eos(ids))])
+
     # A multilingual model without context has one piece here: the language to write.
     language_pieces = tokenizer.source_pieces(ids[: read.context][:-1])
     before = read.context_text or " ".join(language_pieces)
@@ -509,12 +523,20 @@ def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[
     """Return remarks that a reader of the trace should know."""
     notes, segment = [], line.segment
     if line.part is not None:
-        notes.append(f"the line is translated in {len(line.part.segments)} parts; this is part {line.part.segment}")
+        notes.append(
+            f"the line is translated in {len(line.part.segments)} parts; this is part {line.part.segment}"
+        )
+
     pieces, longest = len(segment.request.source), translator.lengths.longest_trained
     if pieces > longest:
-        notes.append(f"the sentence has {pieces} pieces, the longest source of training had {longest}")
+        notes.append(
+            f"the sentence has {pieces} pieces, the longest source of training had {longest}"
+        )
+
     if segment.read.text != segment.marked.text:
-        why = "" if segment.read.casing else ", because its training text has few of the characters that were written"
+        why = ", because its training text has few of the characters that were written"
+        if segment.read.casing:
+            why = ""
         notes.append(f"the model reads “{segment.read.text}”{why}")
 
     if segment.marked.text != line.cut_line.line.text.strip():
@@ -524,8 +546,11 @@ def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[
             "PyTorch made this translation, so that every number could be kept; CTranslate2, which "
             "`pellucid translate` uses, writes the same text"
         )
+
     if not whole:
-        notes.append("for a sentence this long only the patterns are captured; ask for more with keep")
+        notes.append(
+            "for a sentence this long only the patterns are captured; ask for more with keep"
+        )
     return notes
 
 
@@ -593,7 +618,10 @@ class _EditArguments:
 def _trace_again(trace: Trace, arguments: _TraceArguments) -> Trace:
     """Trace another sentence with the same model."""
     if arguments.beam is not None and not 1 <= arguments.beam <= _WIDEST_BEAM:
-        raise ValueError(f"beam is {arguments.beam}, expected a whole number from 1 to {_WIDEST_BEAM}")
+        raise ValueError(
+            f"beam is {arguments.beam}, expected a whole number from 1 to {_WIDEST_BEAM}"
+        )
+
     return trace.again(
         arguments.sentence,
         target=choose_target(arguments.target, arguments.target_ids or None),

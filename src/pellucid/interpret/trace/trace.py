@@ -71,7 +71,9 @@ class TraceData(Mapping[str, "Named"]):
         if name in self._tensors:
             return self._tensors[name]
         if name in self.dims:
-            raise ValueError(f"{name!r} was not captured; trace the sentence again with keep={name!r}")
+            raise ValueError(
+                f"{name!r} was not captured; trace the sentence again with keep={name!r}"
+            )
         raise KeyError(f"{name!r:.60} is no tensor of this model{suggest_nearest(name, self.dims)}")
 
     def tensor(self, name: str) -> np.ndarray:
@@ -87,7 +89,9 @@ class TraceData(Mapping[str, "Named"]):
             return self.model.get_parameter(name).detach().cpu().numpy()
         except AttributeError:  # which get_parameter raises for an unknown name
             known_names = [parameter for parameter, _ in self.model.named_parameters()]
-            raise KeyError(f"{name!r:.60} is no parameter of this model{suggest_nearest(name, known_names)}") from None
+            raise KeyError(
+                f"{name!r:.60} is no parameter of this model{suggest_nearest(name, known_names)}"
+            ) from None
 
     @property
     def names(self) -> list[str]:
@@ -172,23 +176,32 @@ class Named:
         values, dims = self.values, self.dims
         for dim, position in positions.items():
             if dim not in dims:
-                raise ValueError(f"{self.name} has no axis {dim!r}; its axes are {', '.join(dims) or 'none'}")
+                raise ValueError(
+                    f"{self.name} has no axis {dim!r}; its axes are {', '.join(dims) or 'none'}"
+                )
+
             axis = dims.index(dim)
             values = values.take(self._position_of(dim, position, values.shape[axis]), axis=axis)
             dims = dims[:axis] + dims[axis + 1 :]
+
         return Named(self.name, np.asarray(values), dims, self.labels)
 
     def _position_of(self, dim: str, position: int | str, size: int) -> int:
         """Return the index of a position given by its index or label."""
         if not isinstance(position, str):
             if not -size <= position < size:
-                raise IndexError(f"axis {dim} of {self.name} has {size} positions, 0 to {size - 1}; {position} is none")
+                raise IndexError(
+                    f"axis {dim} of {self.name} has {size} positions, 0 to {size - 1}; {position} is none"
+                )
             return int(position)
 
         labels = list(self.labels.get(dim, ()))
         # SentencePiece marks the beginning of a word with
         # this character, which a user need not type.
-        indices = [i for i, label in enumerate(labels) if position in (label, label.removeprefix("▁"))]
+        indices: list[int] = []
+        for i, label in enumerate(labels):
+            if position in (label, label.removeprefix("▁")):
+                indices.append(i)
         if len(indices) != 1:
             occurrence = f"stands {len(indices)} times" if indices else "is not"
             choices = f"its labels are {', '.join(labels)}" if labels else "it has numbers only"

@@ -31,8 +31,10 @@ def read_strictly(kind: Any, value: object, where: str) -> Any:
         # reader of pydantic make dataclasses of tables.
         return _reader(kind).validate_json(json.dumps([value], ensure_ascii=False).encode())[0]
     except ValidationError as error:
-        raise ValueError("; ".join(_explain_error(problem, where) for problem in error.errors()[:3])) from None
-    except UnicodeEncodeError:  # JSON may spell half of a surrogate pair, which Python keeps as it is
+        problems = [_explain_error(problem, where) for problem in error.errors()[:3]]
+        raise ValueError("; ".join(problems)) from None
+    except UnicodeEncodeError:
+        # JSON may spell half of a surrogate pair, which Python keeps as it is.
         raise ValueError(f"{where} holds half of a surrogate pair, which is no character") from None
     except (TypeError, RecursionError):
         raise ValueError(f"{where} is or holds something that JSON cannot hold") from None
@@ -58,10 +60,15 @@ def _refuse_large_entries(value: object, where: str) -> None:
         entry = entries.pop()
         if isinstance(entry, list | dict):
             if len(entry) > _MOST_ENTRIES:
-                raise ValueError(f"{where} has {len(entry):,} entries in one place, at most {_MOST_ENTRIES:,} are read")
+                raise ValueError(
+                    f"{where} has {len(entry):,} entries in one place, at most {_MOST_ENTRIES:,} are read"
+                )
             entries += entry.values() if isinstance(entry, dict) else entry
-        elif isinstance(entry, int) and abs(entry) >= 2**53:  # JavaScript reads larger ones with rounding
-            raise ValueError(f"{where} holds a whole number of {entry.bit_length()} bits, at most 53 are read")
+        # JavaScript reads larger numbers with rounding.
+        elif isinstance(entry, int) and abs(entry) >= 2**53:
+            raise ValueError(
+                f"{where} holds a whole number of {entry.bit_length()} bits, at most 53 are read"
+            )
 
 
 def _explain_error(error: Mapping[str, Any], where: str) -> str:

@@ -17,7 +17,8 @@ Codes = NDArray[np.uint8]
 
 _CELLS_AT_ONCE = 2**17  # cells whose evidence is in memory together
 _MOST_ROWS_AT_ONCE = 64
-# What is kept of each cell in one byte: the kind of its best bead, or a gap, and whether its gaps begin here.
+# What is kept of each cell in one byte: the kind of its best bead,
+# or a gap, and whether its gaps begin here.
 _SOURCE_GAP, _TARGET_GAP, _KIND = 14, 15, 15  # a gap of the target has all bits of a kind
 _SOURCE_GAP_BEGINS, _TARGET_GAP_BEGINS = 16, 32
 
@@ -26,7 +27,8 @@ _SOURCE_GAP_BEGINS, _TARGET_GAP_BEGINS = 16, 32
 class Band:
     """Cells that a path may go through: in row i, after i source sentences, from low[i] up to high[i] target sentences.
 
-    Both rise from row to row; the first row holds 0, and the last row the number of target sentences.
+    Both rise from row to row; the first row holds 0, and the
+    last row the number of target sentences.
     """
 
     low: Ints
@@ -55,7 +57,8 @@ class Band:
     @classmethod
     def enclose(cls, low: Ints, high: Ints, columns: int) -> "Band":
         """Return the smallest band with these cells and both corners; some may be outside of the columns there are."""
-        # Where one row reaches further than the next, the wider one counts: a band never turns back.
+        # Where one row reaches further than the next, the wider
+        # one counts: a band never turns back.
         low = np.minimum.accumulate(low[::-1])[::-1]
         high = np.maximum.accumulate(high)
         low[0], high[-1] = 0, columns
@@ -85,7 +88,9 @@ class Path:
         last = np.searchsorted(self.rows, numbers, side="right") - 1
         is_point = self.rows[np.minimum(first, len(self.rows) - 1)] == numbers
         between = np.interp(numbers, self.rows, self.columns)
-        low = np.where(is_point, self.columns[np.minimum(first, len(self.rows) - 1)], np.floor(between))
+        low = np.where(
+            is_point, self.columns[np.minimum(first, len(self.rows) - 1)], np.floor(between)
+        )
         high = np.where(is_point, self.columns[last], np.ceil(between))
         return low.astype(np.int64), high.astype(np.int64)
 
@@ -96,8 +101,9 @@ class Evidence(Protocol):
     def weigh(self, first: int, end: int, low: int, high: int) -> list[Matrix]:
         """Return for each of `SHAPES` a matrix: a row for each source sentence from `first` to before `end`.
 
-        Row i - first and column j - low hold the evidence for the bead that ends after source sentence i and
-        target sentence j. Where a bead would begin before the first sentence, any number may stand.
+        Row i - first and column j - low hold the evidence for the bead that ends
+        after source sentence i and target sentence j. Where a bead would begin
+        before the first sentence, any number may stand.
         """
         ...
 
@@ -144,7 +150,8 @@ def find_best_path(band: Band, evidence: Evidence, priors: BeadPriors) -> list[B
     steps = priors.gap_goes_on * np.arange(int((band.high - band.low).max()) + 1)
     costs = np.array(priors.shapes)[:, None, None]
     for first, end in _divide_rows(band.low[1:], band.high[1:]):
-        # The cells of column j stand after target sentence j - 1; in column 0, before the first, no bead ends.
+        # The cells of column j stand after target sentence j - 1; in
+        # column 0, before the first, no bead ends.
         low, high = int(band.low[first + 1]), int(band.high[end]) + 1
         scores = np.zeros((len(SHAPES), end - first, high - low))
         matrices = evidence.weigh(first, end, max(low - 1, 0), high - 1)
@@ -154,6 +161,7 @@ def find_best_path(band: Band, evidence: Evidence, priors: BeadPriors) -> list[B
             row_low, row_high = int(band.low[row + 1]), int(band.high[row + 1]) + 1
             row_scores = scores[:, row - first, row_low - low : row_high - low]
             codes.append(_add_row(row_low, row_scores, last_rows, priors, steps))
+
     return _trace_back(band, codes)
 
 
@@ -168,7 +176,9 @@ def _begin_path(band: Band, last_rows: _LastRows, priors: BeadPriors) -> Codes:
     return codes
 
 
-def _add_row(low: int, scores: Floats, last_rows: _LastRows, priors: BeadPriors, steps: Matrix) -> Codes:
+def _add_row(
+    low: int, scores: Floats, last_rows: _LastRows, priors: BeadPriors, steps: Matrix
+) -> Codes:
     """Add a row of cells, given the score of each shape in each of them; return the code of each cell."""
     high = low + scores.shape[1]
     paths = np.empty(scores.shape)
@@ -185,7 +195,8 @@ def _add_row(low: int, scores: Floats, last_rows: _LastRows, priors: BeadPriors,
     codes += (begins >= goes_on) * np.uint8(_SOURCE_GAP_BEGINS)
     np.maximum(best, source_gap, out=best)
 
-    # A run of target sentences without a partner begins at the column that is best, its length paid for.
+    # A run of target sentences without a partner begins at the
+    # column that is best, its length paid for.
     without_steps = best - steps[: len(best)]
     beginnings = np.maximum.accumulate(without_steps)[:-1]
     target_gap = beginnings + steps[: len(best) - 1] + priors.gap_begins
@@ -203,7 +214,10 @@ def score_beads(beads: Sequence[Bead], evidence: Evidence) -> Floats:
     position = 0
     while position < len(places):
         # As many beads as end in a square of cells that fits into memory.
-        first, low = beads[places[position]].source.stop - 1, beads[places[position]].target.stop - 1
+        first, low = (
+            beads[places[position]].source.stop - 1,
+            beads[places[position]].target.stop - 1,
+        )
         chosen = []
         while position < len(places):
             bead = beads[places[position]]
@@ -211,12 +225,14 @@ def score_beads(beads: Sequence[Bead], evidence: Evidence) -> Floats:
                 break
             chosen.append(places[position])
             position += 1
+
         last = beads[chosen[-1]]
         matrices = evidence.weigh(first, last.source.stop, low, last.target.stop)
         for place in chosen:
             bead = beads[place]
             matrix = matrices[SHAPES.index(bead.shape)]
             scores[place] = matrix[bead.source.stop - 1 - first, bead.target.stop - 1 - low]
+
     return scores
 
 
@@ -231,6 +247,7 @@ def _divide_rows(low: Ints, high: Ints) -> list[tuple[int, int]]:
             if (end + 1 - first) * width > _CELLS_AT_ONCE:
                 break
             end += 1
+
         blocks.append((first, end))
         first = end
     return blocks
@@ -256,4 +273,5 @@ def _trace_back(band: Band, codes: Sequence[Codes]) -> list[Bead]:
             source_side, target_side = SHAPES[kind]
             beads.append(Bead(range(row - source_side, row), range(column - target_side, column)))
             row, column = row - source_side, column - target_side
+
     return beads[::-1]

@@ -13,13 +13,22 @@ SHAPES: tuple[Shape, ...] = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (3, 1))
 
 LONGEST_SIDE = max(max(shape) for shape in SHAPES)
 
-# How often each kind occurs, from a trilingual corpus (Gale and Church 1993, table 5), where no three were merged.
-_USUAL_SHARES = {(1, 1): 0.89, (1, 2): 0.0445, (2, 1): 0.0445, (2, 2): 0.011, (1, 3): 0.002, (3, 1): 0.002}
+# How often each kind occurs, from a trilingual corpus (Gale and Church
+# 1993, table 5), where no three were merged.
+_USUAL_SHARES = {
+    (1, 1): 0.89,
+    (1, 2): 0.0445,
+    (2, 1): 0.0445,
+    (2, 2): 0.011,
+    (1, 3): 0.002,
+    (3, 1): 0.002,
+}
 _USUAL_GAPS = 0.0099
-_PRIOR_BEADS = 100  # beads that the usual shares count for, beside the beads of the books themselves
+# Beads that the usual shares count for, beside the beads of the books themselves.
+_PRIOR_BEADS = 100
 
-# A sentence after a gap is far likelier to be in it than any other sentence: whole chapters are. The share of gaps
-# that go on is paid for once for each sentence.
+# A sentence after a gap is far likelier to be in it than any other sentence: whole chapters are.
+# The share of gaps that go on is paid for once for each sentence.
 _GAP_GOES_ON = 0.5
 
 
@@ -68,7 +77,11 @@ class BeadPriors:
             is_in_gap = bead.is_gap
 
         total = sum(counts.values()) + gaps + _PRIOR_BEADS
-        shapes = [log((counts[shape] + _PRIOR_BEADS * _USUAL_SHARES[shape]) / total) for shape in SHAPES]
+        shapes: list[float] = []
+        for shape in SHAPES:
+            usual = _PRIOR_BEADS * _USUAL_SHARES[shape]
+            shapes.append(log((counts[shape] + usual) / total))
+
         # A gap is on one side or the other.
         begins = log((gaps + _PRIOR_BEADS * _USUAL_GAPS) / 2 / total)
         return cls(shapes, begins, log(_GAP_GOES_ON))

@@ -10,10 +10,13 @@ from pellucid.data.text.line_splitting import BREAKS, UNSPACED
 from pellucid.data.text.sentences import LETTER_OR_DIGIT, sentence_ends
 
 _BREAKS_WITH_SPACES = re.compile(rf" *[{BREAKS}][ {BREAKS}]*")
-_WIDEST = 200  # characters of a line up to which it may be one of a paragraph that was broken into lines
+# Characters of a line up to which it may be one of a paragraph that was broken into lines.
+_WIDEST = 200
 _FEWEST_BROKEN = 20  # pairs of lines by which it is told whether lines are broken
-_BROKEN_SHARE = 0.8  # share of the lines that must be full, so that no further word would have fitted
-_WIDTH_QUANTILE = 0.98  # share of the lines that are no longer than the width at which they were broken
+# Share of the lines that must be full, so that no further word would have fitted.
+_BROKEN_SHARE = 0.8
+# Share of the lines that are no longer than the width at which they were broken.
+_WIDTH_QUANTILE = 0.98
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,9 @@ def read_book(lines: Sequence[str], is_split: bool = False) -> Book:
     return split_paragraphs(paragraphs, is_split)
 
 
-def split_paragraphs(paragraphs: Iterable[Paragraph], is_split: bool = False, width: int | None = None) -> Book:
+def split_paragraphs(
+    paragraphs: Iterable[Paragraph], is_split: bool = False, width: int | None = None
+) -> Book:
     """Cut paragraphs into sentences; with `is_split`, each paragraph is one sentence already."""
     sentences: list[BookSentence] = []
     without_letters = 0
@@ -82,6 +87,7 @@ def split_paragraphs(paragraphs: Iterable[Paragraph], is_split: bool = False, wi
                 sentences.append(BookSentence(plain, paragraph.find_place(begin)))
             elif content.strip():
                 without_letters += 1
+
     return Book(sentences, without_letters, width)
 
 
@@ -99,7 +105,10 @@ def find_width(lines: Sequence[str]) -> int | None:
     if not lengths:
         return None
     width = lengths[int(_WIDTH_QUANTILE * (len(lengths) - 1))]
-    pairs = [(line, following) for line, following in pairwise(lines) if line.strip() and following.strip()]
+    pairs: list[tuple[str, str]] = []
+    for line, following in pairwise(lines):
+        if line.strip() and following.strip():
+            pairs.append((line, following))
     if width > _WIDEST or len(pairs) < _FEWEST_BROKEN:
         return None
     full = 0

@@ -9,9 +9,11 @@ from pellucid.data.links import RARE, LinkModel, WordIds
 from pellucid.workflows.align.band import Evidence, Floats, Ints, Matrix
 from pellucid.workflows.align.beads import LONGEST_SIDE, SHAPES, Bead
 
-_LEAST_RATIO = 1.5  # links of words that come together less often than so many times by chance say nothing
+# Links of words that come together less often than so many times by chance say nothing.
+_LEAST_RATIO = 1.5
 _NO_LINK = 0.3  # share of the words of a translation that have no link to any word of its source
-_TRUST = 0.3  # share of the evidence of words that counts, for the words of a sentence depend on each other
+# Share of the evidence of words that counts, for the words of a sentence depend on each other.
+_TRUST = 0.3
 
 
 class WordLinks:
@@ -78,7 +80,8 @@ def _link_shared_words(sources: WordIds, targets: WordIds, size: int) -> tuple[I
 class WordEvidence:
     """How much more likely the words of both sides of a bead are given each other than by chance.
 
-    A word of one side comes from any word of the other side, or from none; the evidence is the mean of both directions.
+    A word of one side comes from any word of the other side, or from none;
+    the evidence is the mean of both directions.
     """
 
     def __init__(self, sources: WordIds, targets: WordIds, links: WordLinks):
@@ -112,14 +115,17 @@ class LinkEvidence:
         """Return a matrix for each of `SHAPES`, as `Evidence` says."""
         lengths = self.lengths.weigh(first, end, low, high)
         words = self.words.weigh(first, end, low, high)
-        return [by_length + _TRUST * by_words for by_length, by_words in zip(lengths, words, strict=True)]
+        pairs = zip(lengths, words, strict=True)
+        return [by_length + _TRUST * by_words for by_length, by_words in pairs]
 
 
-def _explain_words(given: WordIds, rows: range, explained: WordIds, columns: range, links: WordLinks) -> list[Matrix]:
+def _explain_words(
+    given: WordIds, rows: range, explained: WordIds, columns: range, links: WordLinks
+) -> list[Matrix]:
     """Return how well sentences explain the words of others: a matrix for each number of sentences that are joined.
 
-    The matrix of number n has a row for each of the given sentences, joined with the n - 1 before it, and a column for
-    each explained one; the matrix of number 0 is empty.
+    The matrix of number n has a row for each of the given sentences, joined with the n - 1 before
+    it, and a column for each explained one; the matrix of number 0 is empty.
     """
     words, lengths = _select_range(given, rows)
     others, other_lengths = _select_range(explained, columns)

@@ -15,11 +15,14 @@ _FIRST_MARGIN = 200  # sentences around the diagonal that the first pass looks a
 _LATER_MARGIN = 30  # sentences around the path of the pass before, where that is better than chance
 _WIDER = 4  # times that the band is widened where no path in it is better than chance
 _MOST_CELLS = 80_000_000  # cells of all bands together, up to which a band is widened
-_MOST_WORD_CELLS = 4_000_000  # cells of a widened band up to which words are looked at, which takes ten times as long
+# Cells of a widened band up to which words are looked at, which takes ten times as long.
+_MOST_WORD_CELLS = 4_000_000
 _WINDOW = 30  # beads over which evidence is averaged, to see whether a path is better than chance
 _MOST_WORDS = 200  # words of a sentence that are looked at
-FEWEST_SENTENCES = 100  # sentences of a side from which their words can tell whether two books belong together
-LEAST_MARGIN = 0.05  # evidence for each word by which an alignment must be better than one with the book backwards
+# Sentences of a side from which their words can tell whether two books belong together.
+FEWEST_SENTENCES = 100
+# Evidence for each word by which an alignment must be better than one with the book backwards.
+LEAST_MARGIN = 0.05
 
 GoOn = Callable[[], object]
 
@@ -44,7 +47,9 @@ class SentenceAlignment:
         return self.chance is not None and self.strength < self.chance + LEAST_MARGIN
 
 
-def align_books(sources: Sequence[str], targets: Sequence[str], go_on: GoOn = lambda: None) -> SentenceAlignment:
+def align_books(
+    sources: Sequence[str], targets: Sequence[str], go_on: GoOn = lambda: None
+) -> SentenceAlignment:
     """Align the sentences of two books; `go_on` is called before each pass over them."""
     if not sources or not targets:
         raise ValueError("an alignment needs sentences on both sides")
@@ -75,7 +80,10 @@ class _Texts:
 
     @classmethod
     def read(cls, sources: Sequence[str], targets: Sequence[str], words: WordStems) -> "_Texts":
-        source_words, target_words = words.encode(sources, _MOST_WORDS), words.encode(targets, _MOST_WORDS)
+        source_words, target_words = (
+            words.encode(sources, _MOST_WORDS),
+            words.encode(targets, _MOST_WORDS),
+        )
         return cls(_measure_lengths(sources), _measure_lengths(targets), source_words, target_words)
 
 
@@ -93,7 +101,8 @@ class _Passes:
 
     def align_by_lengths(self) -> list[Bead]:
         """Align by lengths alone, in a band around the diagonal."""
-        band = Band.around(draw_diagonal(self.texts.source_lengths, self.texts.target_lengths), _FIRST_MARGIN)
+        diagonal = draw_diagonal(self.texts.source_lengths, self.texts.target_lengths)
+        band = Band.around(diagonal, _FIRST_MARGIN)
         return self._search_by_lengths(band)
 
     def align_by_words(self, beads: Sequence[Bead]) -> list[Bead]:
@@ -122,7 +131,9 @@ class _Passes:
         sums = score_beads(beads, evidence)
         counts = self._count_words(beads)
         per_word = sums / np.maximum(counts, 1)
-        scored = [replace(bead, score=float(score)) for bead, score in zip(beads, per_word, strict=True)]
+        scored: list[Bead] = []
+        for bead, score in zip(beads, per_word, strict=True):
+            scored.append(replace(bead, score=float(score)))
         return scored, float(sums.sum() / max(counts.sum(), 1))
 
     def _search_by_lengths(self, band: Band) -> list[Bead]:
@@ -164,7 +175,8 @@ class _Passes:
         for window in np.flatnonzero(means <= 0).tolist():
             first, last = beads[window], beads[window + width - 1]
             # The rows beside it, too: between two wrong stretches a few may be right by chance.
-            is_doubtful[max(first.source.start - _WINDOW, 0) : last.source.stop + 1 + _WINDOW] = True
+            begin = max(first.source.start - _WINDOW, 0)
+            is_doubtful[begin : last.source.stop + 1 + _WINDOW] = True
         return is_doubtful
 
 

@@ -42,13 +42,17 @@ def _overview_html(report: CorpusReport) -> str:
     if not report.findings:
         return "<p>No fault was found.</p>"
     most = max(finding.pairs for finding in report.findings.values())
-    rows = "".join(
-        f'<tr><th scope="row"><a href="#{name}">{escape(FAULTS[name].title)}</a></th><td>{finding.pairs:,}</td>'
-        f"<td>{finding.pairs / report.pairs:.2%}</td>"
-        f'<td class="words"><span class="bar" style="width:{8 * finding.pairs / most:.2f}rem"></span></td>'
-        f'<td class="words"><code>{escape(removing_option(name))}</code></td></tr>'
-        for name, finding in report.findings.items()
-    )
+    rows = ""
+    for name, finding in report.findings.items():
+        title, option = escape(FAULTS[name].title), escape(removing_option(name))
+        width = 8 * finding.pairs / most
+        rows += (
+            f'<tr><th scope="row"><a href="#{name}">{title}</a></th><td>{finding.pairs:,}</td>'
+            f"<td>{finding.pairs / report.pairs:.2%}</td>"
+            f'<td class="words"><span class="bar" style="width:{width:.2f}rem"></span></td>'
+            f'<td class="words"><code>{option}</code></td></tr>'
+        )
+
     return f"""<section><h2>Faults</h2>
 <div class="wide" role="region" aria-label="Faults" tabindex="0"><table>
 <thead><tr><th scope="col">fault</th><th scope="col">pairs</th><th scope="col">share</th><th></th>
@@ -57,40 +61,61 @@ def _overview_html(report: CorpusReport) -> str:
 
 def _plots_html(report: CorpusReport) -> str:
     """Return the pictures of the whole corpus: where faults are, ratios of lengths, and evidence."""
-    faulty = np.flatnonzero(report.removed_pairs([name for name, fault in FAULTS.items() if fault.removed]))
+    removed = [name for name, fault in FAULTS.items() if fault.removed]
+    faulty = np.flatnonzero(report.removed_pairs(removed))
     places = np.histogram(faulty, bins=_BARS, range=(0, report.pairs))[0]
     parts = [
         "<h2>Where the faults are</h2>",
-        _bars_svg(places, "line 1", f"line {report.pairs:,}", "pairs with a fault that --fix takes out"),
+        _bars_svg(
+            places, "line 1", f"line {report.pairs:,}", "pairs with a fault that --fix takes out"
+        ),
     ]
     ratios = np.log2((report.lengths[1] + 10) / (report.lengths[0] + 10))
     counts = np.histogram(np.clip(ratios, -3, 3), bins=_BARS, range=(-3, 3))[0]
     parts += [
         "<h2>Lengths of the sides</h2>",
-        _bars_svg(counts, "target 8 times shorter", "8 times longer", "pairs by their ratio of characters"),
+        _bars_svg(
+            counts, "target 8 times shorter", "8 times longer", "pairs by their ratio of characters"
+        ),
     ]
     if report.judge is not None:
         edge = 12.0
-        counts = np.histogram(np.clip(report.logits, -edge, edge), bins=_BARS, range=(-edge, edge))[0]
+        logits = np.clip(report.logits, -edge, edge)
+        counts = np.histogram(logits, bins=_BARS, range=(-edge, edge))[0]
         bad = np.linspace(-edge, edge, _BARS + 1)[1:] <= max(report.judge.threshold, -edge)
         parts += [
             "<h2>Are they translations?</h2>",
-            _bars_svg(counts, "like shuffled pairs", "like translations", "pairs by what their words say", bad),
+            _bars_svg(
+                counts,
+                "like shuffled pairs",
+                "like translations",
+                "pairs by what their words say",
+                bad,
+            ),
             '<p class="note">The height is the square root of the number, so that a few pairs can be seen.</p>',
         ]
-    return "".join(f"<section>{part}</section>" if part.startswith("<svg") else part for part in parts)
+
+    return "".join(
+        f"<section>{part}</section>" if part.startswith("<svg") else part for part in parts
+    )
 
 
-def _bars_svg(counts: np.ndarray, left: str, right: str, title: str, bad: np.ndarray | None = None) -> str:
+def _bars_svg(
+    counts: np.ndarray, left: str, right: str, title: str, bad: np.ndarray | None = None
+) -> str:
     """Draw counts as bars; their height is the square root, so that few are seen beside many."""
     heights = np.sqrt(counts) / max(1.0, float(np.sqrt(counts.max(initial=1)))) * (_HEIGHT - 24)
     width = _WIDTH / len(counts)
-    bars = "".join(
-        f'<rect{_BAD if bad is not None and bad[n] else ""} x="{n * width:.1f}" y="{_HEIGHT - 18 - height:.1f}" '
-        f'width="{width - 1:.1f}" height="{height:.1f}"/>'
-        for n, height in enumerate(heights)
-        if height
-    )
+    bars = ""
+    for n, height in enumerate(heights):
+        if not height:
+            continue
+        mark = _BAD if bad is not None and bad[n] else ""
+        bars += (
+            f'<rect{mark} x="{n * width:.1f}" y="{_HEIGHT - 18 - height:.1f}" '
+            f'width="{width - 1:.1f}" height="{height:.1f}"/>'
+        )
+
     return (
         f'<svg class="plot" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" role="img" '
         f'aria-label="{escape(title)}">{bars}<text x="0" y="{_HEIGHT - 3}">{escape(left)}</text>'
@@ -113,16 +138,17 @@ def _finding_html(report: CorpusReport, finding: FaultFinding) -> str:
 
 
 def _example_html(report: CorpusReport, example: Example, drawn: bool) -> str:
-    right = (
-        f'<dt>Belongs to it</dt><dd class="right" dir="auto">{escape(example.right_target)}</dd>'
-        if example.right_target is not None
-        else ""
-    )
+    right = ""
+    if example.right_target is not None:
+        target = escape(example.right_target)
+        right = f'<dt>Belongs to it</dt><dd class="right" dir="auto">{target}</dd>'
+
     links = ""
     if drawn and report.judge is not None and report.words is not None:
         links = _links_svg(report.judge, report.words, example.source, example.target)
         if example.right_target is not None:
             links += _links_svg(report.judge, report.words, example.source, example.right_target)
+
     return (
         f"<li><h3>Line {example.line:,}</h3><dl>"
         f'<dt class="source">Source</dt><dd dir="auto">{text_or_empty(example.source)}</dd>'
@@ -140,26 +166,32 @@ def _links_svg(judge: Judge, words: WordStems, source: str, target: str) -> str:
         # About 8 units a letter, and a gap.
         widths = np.array([8 * len(word) + 14 for word in row])
         places.append(np.cumsum(widths) - widths / 2)
+
     width = max(float(place[-1]) for place in places) + 60
     sources, targets = words.encode([source]), words.encode([target])
-    [(_, links)] = judge.model.link_chunks(sources, targets, np.zeros(1, np.int64), np.zeros(1, np.int64))
+    first = np.zeros(1, np.int64)
+    [(_, links)] = judge.model.link_chunks(sources, targets, first, first)
     used, strengths = judge.model.link_ratios(links, np.ones(1, bool))
-    ratios = np.zeros(
-        (int(sources.lengths[0]), int(targets.lengths[0]))
-    )  # p(target word | source word) / p(target word)
+
+    # p(target word | source word) / p(target word)
+    ratios = np.zeros((int(sources.lengths[0]), int(targets.lengths[0])))
     ratios[links.source_position[used], links.target_position[used]] = strengths
     ratios = ratios[: len(rows[0]), : len(rows[1])]
-    lines = "".join(
-        f'<line x1="{places[0][i]:.0f}" y1="22" x2="{places[1][j]:.0f}" y2="68" '
-        f'stroke-width="{min(3.0, 0.7 + np.log10(ratios[i, j])):.1f}"/>'
-        for j, i in enumerate(ratios.argmax(axis=0))
-        if ratios[i, j] > 2
-    )
-    texts = "".join(
-        f'<text x="{x:.0f}" y="{y}" text-anchor="middle">{escape(word)}</text>'
-        for row, place, y in zip(rows, places, (16, 82), strict=True)
-        for word, x in zip(row, place, strict=True)
-    )
+
+    lines = ""
+    for j, i in enumerate(ratios.argmax(axis=0)):
+        if ratios[i, j] > 2:
+            thickness = min(3.0, 0.7 + np.log10(ratios[i, j]))
+            lines += (
+                f'<line x1="{places[0][i]:.0f}" y1="22" x2="{places[1][j]:.0f}" y2="68" '
+                f'stroke-width="{thickness:.1f}"/>'
+            )
+
+    texts = ""
+    for row, place, y in zip(rows, places, (16, 82), strict=True):
+        for word, x in zip(row, place, strict=True):
+            texts += f'<text x="{x:.0f}" y="{y}" text-anchor="middle">{escape(word)}</text>'
+
     return (
         f'<svg class="plot links" viewBox="0 0 {width:.0f} 90" width="{width:.0f}" height="90" role="img" '
         f'aria-label="links between the words">{lines}{texts}</svg>'

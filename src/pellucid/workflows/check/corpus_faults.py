@@ -11,9 +11,13 @@ from pellucid.data.links import Bools, Floats, Ints
 from pellucid.data.text.bare_text import SHORTEST_LEAK, bare_text
 from pellucid.data.text.spelling import LEARNED_SPELLING, describe_character, plain_counterpart
 
-BOILERPLATE = 20  # pairs with one sentence that make it boilerplate; in Tatoeba a sentence has 17 translations at most
-ODD_RATIO = 5.0  # spread of the log ratios of lengths, times this, that a pair may differ from the median
-LEAST_RATIO = 2.2  # times the usual ratio that no pair is called odd under, however even the text is
+# Pairs with one sentence that make it boilerplate; in Tatoeba a
+# sentence has 17 translations at most.
+BOILERPLATE = 20
+# Spread of the log ratios of lengths, times this, that a pair may differ from the median.
+ODD_RATIO = 5.0
+# Times the usual ratio that no pair is called odd under, however even the text is.
+LEAST_RATIO = 2.2
 
 _DIGITS = re.compile(r"\d+")
 
@@ -28,19 +32,26 @@ class PairHashes(NamedTuple):
 
     @classmethod
     def join(cls, blocks: Sequence["PairHashes"]) -> "PairHashes":
-        return cls(*(np.concatenate(parts, axis=1) for parts in zip(*(blocks or [hash_pairs([], [])]), strict=True)))
+        if not blocks:
+            blocks = [hash_pairs([], [])]
+        fields = [np.concatenate(parts, axis=1) for parts in zip(*blocks, strict=True)]
+        return cls(*fields)
 
 
 def hash_pairs(*sides: Sequence[str]) -> PairHashes:
     """Return the hashes of a block of sources and their targets."""
     bare = [list(map(bare_text, side)) for side in sides]
-    forms = [[_DIGITS.sub("", text) if _DIGITS.search(text) else text for text in side] for side in bare]
+    forms: list[list[str]] = []
+    for side in bare:
+        forms.append([_DIGITS.sub("", text) if _DIGITS.search(text) else text for text in side])
+
+    lengths = np.array([list(map(len, side)) for side in (*sides, *bare)], np.int64)
+    return PairHashes(_hash_texts(sides), _hash_texts(bare), _hash_texts(forms), lengths)
+
+
+def _hash_texts(sides: Sequence[Sequence[str]]) -> Ints:
     # Python's own hash differs from process to process, which is no harm: none is kept.
-    exact, bare_hashes, form = (
-        np.array([[hash(text) for text in side] for side in texts], np.int64) for texts in (sides, bare, forms)
-    )
-    lengths = np.array([[len(text) for text in side] for side in (*sides, *bare)], np.int64)
-    return PairHashes(exact, bare_hashes, form, lengths)
+    return np.array([list(map(hash, side)) for side in sides], np.int64)
 
 
 def find_repeated_pairs(hashes: PairHashes, filled: Bools) -> dict[str, Floats]:
@@ -63,6 +74,7 @@ def _find_repeated(hashes: PairHashes) -> dict[str, Floats]:
     letters = (form != hash("")).all(axis=0)
     often = np.maximum(_count_equals(form[0]), _count_equals(form[1]))
     boilerplate = letters & (often >= BOILERPLATE) & near
+
     # Every target of a source counts once, however often the pair is repeated.
     first = ~repeated
     targets = np.zeros(len(pairs))
@@ -101,7 +113,11 @@ def hash_held_out(sentences: Iterable[str]) -> Ints:
 
 def find_leaks(hashes: PairHashes, held_out: Ints) -> Floats:
     """Return 1 or 2 where one or both sides of a pair are a sentence of the test set."""
-    return (np.isin(hashes.bare, held_out) & (hashes.lengths[2:] >= SHORTEST_LEAK)).sum(axis=0).astype(float)
+    return (
+        (np.isin(hashes.bare, held_out) & (hashes.lengths[2:] >= SHORTEST_LEAK))
+        .sum(axis=0)
+        .astype(float)
+    )
 
 
 def find_odd_ratios(hashes: PairHashes) -> Floats:
@@ -112,6 +128,7 @@ def find_odd_ratios(hashes: PairHashes) -> Floats:
     if not len(ratios):
         return np.zeros(0)
     distance = np.abs(ratios - np.median(ratios))
+
     # 1.48 times the median distance is the standard deviation of a normal distribution.
     limit = max(ODD_RATIO * 1.48 * float(np.median(distance)), np.log(LEAST_RATIO))
     empty = (lengths[:2] == 0).any(axis=0)
@@ -139,7 +156,10 @@ class RareSpelling(NamedTuple):
         where = f"{describe_character(self.character)} in {count} of the {self.side}"
         plain = "a space" if self.plain == " " else self.plain
         if self.side == "source":
-            return f"{where}, {f'read as {plain}' if plain else 'left out'} when the model translates"
+            return (
+                f"{where}, {f'read as {plain}' if plain else 'left out'} when the model translates"
+            )
+
         spelling = f"the plain spelling is {plain}" if plain else "the plain spelling leaves it out"
         return f"{where}, too few for the model to learn to write it; {spelling}"
 
@@ -173,12 +193,12 @@ class SpellingLines:
 
     def find_rare(self, pairs: int) -> list[RareSpelling]:
         """Return the characters that are too rare to be learned from so many pairs, the commonest first."""
-        rare = [
-            RareSpelling(side, character, plain_counterpart(character) or "", np.array(places, np.int64))
-            for (side, character), places in self._places.items()
-            if len(places) < LEARNED_SPELLING * pairs
-        ]
-        return sorted(rare, key=lambda spelling: (-len(spelling.pairs), spelling.side, spelling.character))
+        rare: list[RareSpelling] = []
+        for (side, character), places in self._places.items():
+            if len(places) < LEARNED_SPELLING * pairs:
+                plain = plain_counterpart(character) or ""
+                rare.append(RareSpelling(side, character, plain, np.array(places, np.int64)))
+        return sorted(rare, key=lambda one: (-len(one.pairs), one.side, one.character))
 
 
 def weigh_rare_spellings(rare: Sequence[RareSpelling], pairs: int) -> Floats:

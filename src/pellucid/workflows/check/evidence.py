@@ -7,14 +7,20 @@ import numpy as np
 
 from pellucid.data.links import Floats, Ints, LinkModel, WordIds
 
-FEWEST_PAIRS = 400  # pairs from which links are learned; in fewer the words repeat too rarely to say anything
+# Pairs from which links are learned; in fewer the words repeat too rarely to say anything.
+FEWEST_PAIRS = 400
 MOST_PAIRS = 60_000  # pairs that links are learned from
-LEAST_SEPARATION = 0.9  # share of pairs that must look better than shuffled ones (AUC) before any pair is called wrong
-PRECISION = 0.87  # share of the pairs called wrong that are meant to be: a doctor that cries wolf is switched off
+# Share of pairs that must look better than shuffled ones (AUC) before any pair is called wrong.
+LEAST_SEPARATION = 0.9
+# Share of the pairs called wrong that are meant to be: a doctor that cries wolf is switched off.
+PRECISION = 0.87
 LONGEST_SHIFT = 10  # lines by which a side may have shifted
-SHORTEST_BLOCK = 6  # lines of a shifted block: in fewer, neighbours that happen to be alike could pass for one
+# Lines of a shifted block: in fewer, neighbours that happen to be alike could pass for one.
+SHORTEST_BLOCK = 6
 _WINDOW = 16  # lines over which evidence is averaged to find where a shift may be
-_AROUND = 250  # lines around a suspect window that are looked at, too: between two of them lines may be alike by chance
+# Lines around a suspect window that are looked at, too: between
+# two of them lines may be alike by chance.
+_AROUND = 250
 _CERTAIN = 3.0  # bound of the logit of one pair in a sum, so that no single line decides
 _CHANGE = 9.0  # logits that a change of the shift must gain: three lines that are certain
 
@@ -28,6 +34,7 @@ class Judge:
         self.model = LinkModel(sources, targets, i, j)
         self._learned = np.zeros(len(sources.lengths), np.int64) - 1
         self._learned[i[:: self.model.every]] = j[:: self.model.every]
+
         # A part is enough to learn nine weights, and shuffled pairs cost as much as others.
         some = slice(None, None, max(1, len(i) // 20_000))
         i, j = i[some], j[some]
@@ -39,7 +46,8 @@ class Judge:
 
     def weigh(self, i: Ints, j: Ints) -> Floats:
         """Return the logit of source i[n] and target j[n] being translations, for each n."""
-        return self.fit.weigh(self.model.features(self.sources, self.targets, i, j, self._learned[i] == j))
+        features = self.model.features(self.sources, self.targets, i, j, self._learned[i] == j)
+        return self.fit.weigh(features)
 
 
 class ShuffledFit:
@@ -48,13 +56,15 @@ class ShuffledFit:
     def __init__(self, real: Floats, shuffled: Floats, level: float = 0.5):
         """Learn from a row of features for each pair and for each shuffled pair; most of the pairs are translations.
 
-        Hardly any translation may lie below the quantile `level` of shuffled pairs, from which the wrong are estimated.
+        Hardly any translation may lie below the quantile `level` of shuffled
+        pairs, from which the wrong are estimated.
         """
         self.mean, self.scale = real.mean(axis=0), real.std(axis=0) + 1e-9
         x = (np.concatenate([real, shuffled]) - self.mean) / self.scale
         x = np.concatenate([x, np.ones((len(x), 1))], axis=1)  # the last weight is the constant
         labels = np.repeat([1.0, 0.0], [len(real), len(shuffled)])
-        self.weights = fit_logistic(x, labels, ridge=np.array([1.0] * real.shape[1] + [1e-6]), rounds=12)
+        ridge = np.array([1.0] * real.shape[1] + [1e-6])
+        self.weights = fit_logistic(x, labels, ridge=ridge, rounds=12)
         real_logits, shuffled_logits = np.sort(self.weigh(real)), self.weigh(shuffled)
         self.separation = _measure_separation(real_logits, shuffled_logits)
         self.better_separation = _measure_separation(real_logits[len(real) // 2 :], shuffled_logits)
@@ -87,12 +97,13 @@ def _measure_separation(real: Floats, shuffled: Floats) -> float:
 def _find_threshold(real: Floats, shuffled: Floats, level: float) -> tuple[float, float]:
     """Return the share of pairs that are wrong, and the logit up to which they are called so.
 
-    With a level of 0.5, half of all shuffled pairs lie below their median, and hardly any translation does: twice the
-    share of real pairs there is the share that is wrong. The threshold is the highest with the wanted precision by that
-    estimate.
+    With a level of 0.5, half of all shuffled pairs lie below their median, and hardly any
+    translation does: twice the share of real pairs there is the share that is wrong. The threshold
+    is the highest with the wanted precision by that estimate.
     """
     wrong_share = min(1.0, float((real < np.quantile(shuffled, level)).mean()) / level)
     shuffled = np.sort(shuffled)
+
     # A pair with as much for it as against it is never called wrong.
     logits = np.sort(real[real < 0])
     below_real = np.arange(1, len(logits) + 1) / len(real)
@@ -113,7 +124,8 @@ class Shift:
 def guess_offsets(source_lengths: Ints, target_lengths: Ints, window: int = 500) -> Ints:
     """Return for each pair the offset at which the lengths of the lines around it agree best.
 
-    Lengths of translations go together. This is enough to learn links where most of a text has shifted.
+    Lengths of translations go together. This is enough to learn
+    links where most of a text has shifted.
     """
     pairs = len(source_lengths)
     offsets = np.zeros(pairs, np.int64)
@@ -128,10 +140,12 @@ def guess_offsets(source_lengths: Ints, target_lengths: Ints, window: int = 500)
             a, b = logs[0][i], logs[1][i + offset]
             a, b = a - a.mean(), b - b.mean()
             agreements[offset] = float((a * b).mean() / (a.std() * b.std() + 1e-9))
+
         best = max(agreements, key=agreements.__getitem__)
         # By chance a correlation of 500 lines varies by 0.045.
         if agreements[best] > agreements[0] + 0.25:
             offsets[lines] = best
+
     offsets[(np.arange(pairs) + offsets < 0) | (np.arange(pairs) + offsets >= pairs)] = 0
     return offsets
 
@@ -141,7 +155,8 @@ def find_blocks(judge: Judge, logits: Floats) -> list[Shift]:
 
     `logits` has the logit of each line at offset 0.
 
-    Where no offset explains a block, its offset is 0: its pairs are no translations, wherever their targets are.
+    Where no offset explains a block, its offset is 0: its pairs are no
+    translations, wherever their targets are.
     """
     certain = np.clip(logits, -_CERTAIN, _CERTAIN)
     if len(certain) < _WINDOW:
@@ -153,14 +168,20 @@ def find_blocks(judge: Judge, logits: Floats) -> list[Shift]:
     np.add.at(changes, np.minimum(starts + _WINDOW + _AROUND, len(certain)), -1)
     suspect = np.concatenate([[0], np.cumsum(changes[:-1]) > 0, [0]])
     edges = np.flatnonzero(np.diff(suspect))
-    regions = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
-    return [block for first, end in regions for block in _explain_region(judge, certain, first, end)]
+
+    blocks: list[Shift] = []
+    for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        blocks += _explain_region(judge, certain, first, end)
+    return blocks
 
 
 def _explain_region(judge: Judge, certain: Floats, first: int, end: int) -> list[Shift]:
     """Return the blocks among the lines from `first` to before `end`."""
     offsets = sorted([0, *_winning_offsets(judge, certain, first, end)])
-    rows = [certain[first:end] if offset == 0 else _weigh_offset(judge, first, end, offset) for offset in offsets]
+    rows: list[Floats] = []
+    for offset in offsets:
+        rows.append(_weigh_offset(judge, first, end, offset) if offset else certain[first:end])
+
     # The last state stands for no offset: as much for it as against it.
     path = _best_path(np.stack([*rows, np.zeros(end - first)]), offsets)
     blocks = []
@@ -172,6 +193,7 @@ def _explain_region(judge: Judge, certain: Floats, first: int, end: int) -> list
                 offset = 0 if path[start] == _NONE else int(path[start])
                 blocks.append(Shift(first + start, first + line - 1, offset))
             start = line
+
     return blocks
 
 
@@ -180,7 +202,8 @@ def _weigh_offset(judge: Judge, first: int, end: int, offset: int) -> Floats:
     lines = np.arange(first, end)
     inside = (lines + offset >= 0) & (lines + offset < len(judge.targets.lengths))
     evidence = np.full(len(lines), -_CERTAIN)
-    evidence[inside] = np.clip(judge.weigh(lines[inside], lines[inside] + offset), -_CERTAIN, _CERTAIN)
+    logits = judge.weigh(lines[inside], lines[inside] + offset)
+    evidence[inside] = np.clip(logits, -_CERTAIN, _CERTAIN)
     return evidence
 
 
@@ -195,15 +218,20 @@ def _winning_offsets(judge: Judge, certain: Floats, first: int, end: int) -> lis
         if means[0] > 1:
             continue
         near = [lines[(lines + offset >= 0) & (lines + offset < pairs)] for offset in tried]
-        i, j = np.concatenate(near), np.concatenate([n + offset for n, offset in zip(near, tried, strict=True)])
+        i, j = (
+            np.concatenate(near),
+            np.concatenate([n + offset for n, offset in zip(near, tried, strict=True)]),
+        )
         weighed = np.clip(judge.weigh(i, j), -_CERTAIN, _CERTAIN)
         for offset in tried:
             chosen = weighed[j - i == offset]
             if len(chosen) > len(lines) // 2:
                 means[offset] = float(chosen.mean())
+
         best = max(means, key=means.__getitem__)
         if best and means[best] > 0 and means[best] > means[0] + 1:
             winners.add(best)
+
     return sorted(winners)
 
 
@@ -213,12 +241,13 @@ _NONE = 2**31  # state of lines that no offset explains
 def _best_path(evidence: Floats, offsets: list[int]) -> Ints:
     """Return the offset of each line with the largest sum of evidence, where each change costs `_CHANGE`.
 
-    Lines keep their order: to a smaller offset the path skips as many source lines, whose targets are missing. Skipped
-    lines belong to a shifted block: the new one, or the old one where the new offset is 0. The last row of `evidence`
-    belongs to `_NONE`.
+    Lines keep their order: to a smaller offset the path skips as many source lines, whose targets
+    are missing. Skipped lines belong to a shifted block: the new one, or the old one where the new
+    offset is 0. The last row of `evidence` belongs to `_NONE`.
     """
     states, lines = evidence.shape
     best = np.full((lines + 1, states), -np.inf)
+
     # Of each line and state: the line that the path came from, and its state.
     came = np.zeros((lines + 1, states, 2), np.int64)
     best[0] = [0.0 if offset == 0 else -_CHANGE for offset in (*offsets, _NONE)]
@@ -231,6 +260,7 @@ def _best_path(evidence: Floats, offsets: list[int]) -> Ints:
                 before = line - 1 - skips[state][other]
                 if other != state and before >= 0 and best[before, other] - _CHANGE > value:
                     value, origin = best[before, other] - _CHANGE, (before, other)
+
             best[line, state] = value + evidence[state, line - 1]
             came[line, state] = origin
     path = np.zeros(lines, np.int64)
@@ -243,15 +273,19 @@ def _best_path(evidence: Floats, offsets: list[int]) -> Ints:
     return path
 
 
-# Returns the log-probability, by piece, of each target given its source; NaN for a pair that the model cannot take.
+# Returns the log-probability, by piece, of each target given its source;
+# NaN for a pair that the model cannot take.
 ScorePairs = Callable[[Sequence[str], Sequence[str]], Floats]
-# Share of shuffled pairs that a pair of the better half must beat, on average, before a model is believed. The better
-# half, because a text may have many wrong pairs. With a model of the other direction the demo's text has 0.98.
+# Share of shuffled pairs that a pair of the better half must beat, on average, before a
+# model is believed. The better half, because a text may have many wrong pairs. With a model
+# of the other direction the demo's text has 0.98.
 LEAST_MODEL_SEPARATION = 0.99
-# Quantile of shuffled pairs below which hardly any translation lies; higher than by links: a model knows more.
+# Quantile of shuffled pairs below which hardly any translation lies;
+# higher than by links: a model knows more.
 _LEVEL = 0.75
 _SHUFFLED_PAIRS = 4_000  # shuffled pairs that are scored to see what no translation looks like
-# Sources that are next shorter, among which another source is drawn: it fits wherever the own one fits.
+# Sources that are next shorter, among which another source is
+# drawn: it fits wherever the own one fits.
 _NEIGHBOURS = 40
 
 
@@ -266,21 +300,28 @@ class OtherSources:
     def draw(self, sources: Sequence[str]) -> list[str]:
         """Return another source for each."""
         places = np.searchsorted(self.lengths, list(map(len, sources)))
-        places = (places - self.random.integers(0, _NEIGHBOURS, len(places))).clip(0, len(self.lengths) - 1)
-        return [
-            self.sources[place if self.sources[place] != source else (place or 2) - 1]
-            for place, source in zip(places.tolist(), sources, strict=True)
-        ]
+        places -= self.random.integers(0, _NEIGHBOURS, len(places))
+        places = places.clip(0, len(self.lengths) - 1)
+
+        others: list[str] = []
+        for place, source in zip(places.tolist(), sources, strict=True):
+            if self.sources[place] == source:
+                place = (place or 2) - 1  # the one before it; of the first the one behind it
+            others.append(self.sources[place])
+        return others
 
 
 def weigh_by_model(
-    blocks: Iterable[tuple[Sequence[str], Sequence[str]]], pairs: int, others: OtherSources, score: ScorePairs
+    blocks: Iterable[tuple[Sequence[str], Sequence[str]]],
+    pairs: int,
+    others: OtherSources,
+    score: ScorePairs,
 ) -> tuple[Floats, ShuffledFit | None]:
     """Return the logit of each pair being translations, NaN where it cannot be scored, and how it was learned.
 
-    Each target is scored with its own source and with another one. For every so many pairs a third source is scored
-    against the second: two sources that both have nothing to do with the target. None without a pair that can be
-    scored.
+    Each target is scored with its own source and with another one. For every so many pairs a
+    third source is scored against the second: two sources that both have nothing to do with the
+    target. None without a pair that can be scored.
     """
     every, start = max(1, pairs // _SHUFFLED_PAIRS), 0
     real, shuffled = [], []
@@ -291,8 +332,10 @@ def weigh_by_model(
         third = score(others.draw(sources[some]), targets[some])
         shuffled.append(np.stack([third - other[some], third], axis=1))
         start += len(sources)
+
     features, shuffled_features = np.concatenate(real), np.concatenate(shuffled)
-    known, shuffled_known = (np.isfinite(rows).all(axis=1) for rows in (features, shuffled_features))
+    known = np.isfinite(features).all(axis=1)
+    shuffled_known = np.isfinite(shuffled_features).all(axis=1)
     logits = np.full(len(features), np.nan)
     if not (known.any() and shuffled_known.any()):
         return logits, None

@@ -47,7 +47,8 @@ class CorpusReport:
     """Everything that was found in a corpus."""
 
     pairs: int = 0
-    findings: dict[str, FaultFinding] = field(default_factory=dict)  # findings by fault, the worst fault first
+    # Findings by fault, the worst fault first.
+    findings: dict[str, FaultFinding] = field(default_factory=dict)
     # Shifted blocks, and blocks of pairs that are no translations, by line number, from 1.
     blocks: list[Shift] = field(default_factory=list)
     # Characters with a plain counterpart that are rare on their side, the commonest first.
@@ -55,7 +56,8 @@ class CorpusReport:
     notes: list[str] = field(default_factory=list)  # sentences about what could not be judged
     # Of each fault: the pairs that have it, counted from 0 in the order of reading, and how badly.
     marks: dict[str, tuple[Ints, Floats]] = field(default_factory=dict, repr=False)
-    # Of units that hold no pair: how many have each reason. They are among the pairs, with empty sides.
+    # Of units that hold no pair: how many have each reason. They
+    # are among the pairs, with empty sides.
     reasons: dict[str, int] = field(default_factory=dict)
     # Characters of both sides of each pair.
     lengths: Ints = field(default_factory=lambda: np.zeros((2, 0), np.int64), repr=False)
@@ -74,7 +76,11 @@ class CorpusReport:
 
     def blocks_of(self, fault: str) -> list[Shift]:
         """Return the blocks of a fault that comes in blocks, none of another."""
-        return [block for block in self.blocks if fault == ("shifted" if block.offset else "not_translation")]
+        if fault == "shifted":
+            return [block for block in self.blocks if block.offset]
+        if fault == "not_translation":
+            return [block for block in self.blocks if not block.offset]
+        return []
 
     def details_of(self, fault: str) -> list[str]:
         """Return a line for each block, rare spelling, or reason why there is no pair; none of other faults."""
@@ -98,7 +104,12 @@ def faults_removed(remove: Collection[str] = (), keep: Collection[str] = ()) -> 
             raise ValueError(f"{name!r} is no fault; known: {', '.join(FAULTS)}")
     if both := set(remove) & set(keep):
         raise ValueError(f"{', '.join(sorted(both))} cannot be both removed and kept")
-    return [name for name, fault in FAULTS.items() if name in remove or (fault.removed and name not in keep)]
+
+    removed: list[str] = []
+    for name, fault in FAULTS.items():
+        if name in remove or (fault.removed and name not in keep):
+            removed.append(name)
+    return removed
 
 
 def examine_corpus(
@@ -109,8 +120,9 @@ def examine_corpus(
 ) -> CorpusReport:
     """Return what is wrong with a corpus, which is read three times; `against` are sentences of test sets.
 
-    With `score`, the scores of a model decide which pairs are no translations, and the corpus is read once more. Raises
-    ValueError for a corpus without pairs, for a model that cannot judge it, and for every fault that reading finds.
+    With `score`, the scores of a model decide which pairs are no translations, and the corpus
+    is read once more. Raises ValueError for a corpus without pairs, for a model that cannot
+    judge it, and for every fault that reading finds.
     """
     report = CorpusReport()
     first = _read_first(read(), report)
@@ -122,7 +134,8 @@ def examine_corpus(
     degrees = corpus_faults.find_repeated_pairs(first.hashes, filled)
     degrees["ratio"] = corpus_faults.find_odd_ratios(first.hashes)
     if against is not None:
-        degrees["leaked"] = corpus_faults.find_leaks(first.hashes, corpus_faults.hash_held_out(against))
+        held_out = corpus_faults.hash_held_out(against)
+        degrees["leaked"] = corpus_faults.find_leaks(first.hashes, held_out)
     report.spellings = first.spellings.find_rare(report.pairs)
     degrees["spelling"] = corpus_faults.weigh_rare_spellings(report.spellings, report.pairs)
     report.lengths = first.hashes.lengths[:2]
@@ -131,11 +144,17 @@ def examine_corpus(
         degrees["not_translation"] = _judge_by_model(report, first, read(), score)
     language = LanguageModel(*first.sample)
     if not language.tells_apart:
-        report.notes.append("both sides look like one language, so lines in the wrong language were not looked for")
+        report.notes.append(
+            "both sides look like one language, so lines in the wrong language were not looked for"
+        )
         language = None
+
     if language:
-        found = [language.find_wrong_languages(sources, targets) for *_, sources, targets in _read_blocks(read())]
+        found: list[Floats] = []
+        for *_, sources, targets in _read_blocks(read()):
+            found.append(language.find_wrong_languages(sources, targets))
         degrees["language"] = np.concatenate(found)
+
     for values in degrees.values():
         values[~filled] = 0  # an empty side is one fault, and says nothing about another
     _mark(report, degrees)
@@ -162,13 +181,14 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
     sample, every = ([], []), 1
     spellings = corpus_faults.SpellingLines()
     for start, _, sources, targets in _read_blocks(rows):
-        empty = [has_empty_side(source, target) for source, target in zip(sources, targets, strict=True)]
+        empty = list(map(has_empty_side, sources, targets))
         for name, check in PAIR_CHECKS.items():
             indices, degrees = marks[name]
             for index, degree in enumerate(map(check, sources, targets), start=start):
                 if degree and (name == "empty" or not empty[index - start]):
                     indices.append(index)
                     degrees.append(degree)
+
         spellings.add(start, sources, targets)
         hashes.append(corpus_faults.hash_pairs(sources, targets))
         for side, texts in enumerate((sources, targets)):
@@ -178,16 +198,21 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
                 every *= 2
                 for texts_of_side in sample:
                     del texts_of_side[1::2]
+
         report.pairs += len(sources)
+
     report.words = vocabulary
-    report.marks = {
-        name: (np.array(indices, np.int64), np.array(degrees)) for name, (indices, degrees) in marks.items() if indices
-    }
+    report.marks = {}
+    for name, (indices, degrees) in marks.items():
+        if indices:
+            report.marks[name] = np.array(indices, np.int64), np.array(degrees)
     joined = WordIds.join(words[0]), WordIds.join(words[1])
     return _FirstReading(corpus_faults.PairHashes.join(hashes), *joined, sample, spellings)
 
 
-def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, Floats], filled: Bools) -> None:
+def _judge_pairs(
+    report: CorpusReport, first: _FirstReading, degrees: dict[str, Floats], filled: Bools
+) -> None:
     """Find shifted blocks, and pairs that are no translations; leave a note where that cannot be judged."""
     if report.pairs < evidence.FEWEST_PAIRS:
         report.notes.append(
@@ -195,6 +220,7 @@ def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, 
             f"{evidence.FEWEST_PAIRS}), so shifted lines and pairs that are no translations were not looked for"
         )
         return
+
     pairs = np.arange(report.pairs)
     offsets = evidence.guess_offsets(first.sources.lengths, first.targets.lengths)
     # Repeated pairs would confirm themselves.
@@ -207,6 +233,7 @@ def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, 
             "translations), so shifted lines and pairs that are no translations were not looked for"
         )
         return
+
     report.judge, report.logits = judge, judge.weigh(pairs, pairs)
     wrong, shifted = np.maximum(judge.threshold - report.logits + 1e-6, 0), np.zeros(report.pairs)
     for block in evidence.find_blocks(judge, report.logits):
@@ -218,30 +245,40 @@ def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, 
         else:
             # Within a block of pairs that are no translations, evidence against a pair is enough.
             wrong[lines] = np.maximum(wrong[lines], np.maximum(-report.logits[lines], 0))
+
         report.blocks.append(Shift(block.first + 1, block.last + 1, block.offset))
     wrong[(first.sources.lengths == 0) | (first.targets.lengths == 0)] = 0
     degrees["shifted"], degrees["not_translation"] = shifted, wrong
 
 
-def _judge_by_model(report: CorpusReport, first: _FirstReading, rows: Rows, score: evidence.ScorePairs) -> Floats:
+def _judge_by_model(
+    report: CorpusReport, first: _FirstReading, rows: Rows, score: evidence.ScorePairs
+) -> Floats:
     """Return how surely each pair is no translation, by the scores of a model; raise ValueError if it cannot tell."""
     blocks = ((sources, targets) for _, _, sources, targets in _read_blocks(rows))
-    logits, fit = evidence.weigh_by_model(blocks, report.pairs, evidence.OtherSources(first.sample[0]), score)
+    others = evidence.OtherSources(first.sample[0])
+    logits, fit = evidence.weigh_by_model(blocks, report.pairs, others, score)
     if fit is None:
-        raise ValueError("the model can take none of these pairs: each is too long for it, or has an empty side")
+        raise ValueError(
+            "the model can take none of these pairs: each is too long for it, or has an empty side"
+        )
+
     if fit.better_separation < evidence.LEAST_MODEL_SEPARATION:
         raise ValueError(
             "the model hardly tells the pairs of this text from shuffled ones; it must have learned to translate such "
             "texts, from the language of the sources into that of the targets, and most pairs must be translations"
         )
+
     if unknown := int(np.isnan(logits).sum()):
         report.notes.append(
             f"whether {unknown:,} of the pairs are translations, which are too long for the model or have an empty side"
         )
+
     wrong = np.where(logits <= fit.threshold, fit.threshold - logits + 1e-6, 0)
     for block in report.blocks:
         lines = slice(block.first - 1, block.last)
-        # Shifted lines have a fault of their own; in a block of wrong pairs, evidence against a pair is enough.
+        # Shifted lines have a fault of their own; in a block of wrong
+        # pairs, evidence against a pair is enough.
         wrong[lines] = 0 if block.offset else np.where(logits[lines] < 0, -logits[lines], 0)
     return wrong
 
@@ -255,21 +292,24 @@ def _mark(report: CorpusReport, degrees: dict[str, Floats]) -> None:
 
 def _find_examples(report: CorpusReport, rows: Rows, examples: int) -> None:
     """Read once more, to keep the worst pairs of each fault as text."""
-    worst = {
-        name: indices[np.argsort(-degrees, kind="stable")[:examples]]
-        for name, (indices, degrees) in report.marks.items()
-    }
     offsets = {block.first - 1: block.offset for block in report.blocks if block.offset}
-    wanted = {int(index) for indices in worst.values() for index in indices}
-    wanted |= {index + offset for index, offset in offsets.items()}
+    wanted = {index + offset for index, offset in offsets.items()}
+    worst: dict[str, list[int]] = {}
+    for name, (indices, degrees) in report.marks.items():
+        worst[name] = indices[np.argsort(-degrees, kind="stable")[:examples]].tolist()
+        wanted.update(worst[name])
     texts = {index: row for index, row in enumerate(rows) if index in wanted}
+
     for name in FAULTS:
-        if name in worst:
-            found = []
-            for index in map(int, worst[name]):
-                right = texts.get(index + offsets[index]) if name == "shifted" and index in offsets else None
-                found.append(Example(*texts[index], right[2] if right else None))
-            report.findings[name] = FaultFinding(name, len(report.marks[name][0]), tuple(found))
+        if name not in worst:
+            continue
+        found: list[Example] = []
+        for index in worst[name]:
+            right = None
+            if name == "shifted" and index in offsets:
+                right = texts.get(index + offsets[index])
+            found.append(Example(*texts[index], right[2] if right else None))
+        report.findings[name] = FaultFinding(name, len(report.marks[name][0]), tuple(found))
 
 
 def _read_blocks(rows: Rows) -> Iterator[tuple[int, list[int], list[str], list[str]]]:
@@ -281,11 +321,14 @@ def _read_blocks(rows: Rows) -> Iterator[tuple[int, list[int], list[str], list[s
         start += len(block)
 
 
-def write_fixed(report: CorpusReport, rows: Rows, prefix: str, faults: Sequence[str]) -> tuple[int, int]:
+def write_fixed(
+    report: CorpusReport, rows: Rows, prefix: str, faults: Sequence[str]
+) -> tuple[int, int]:
     """Write the pairs without these faults to PREFIX.source and PREFIX.target, and the others to PREFIX.removed.tsv.
 
-    Each row of the latter has the line, its faults, the source and the target. No line is ever moved: a pair is kept as
-    it is or taken out as a whole. Returns the numbers of pairs kept and removed.
+    Each row of the latter has the line, its faults, the source and the target.
+    No line is ever moved: a pair is kept as it is or taken out as a whole.
+    Returns the numbers of pairs kept and removed.
     """
     removed, faults_of = report.removed_pairs(faults), dict[int, list[str]]()
     for name in faults:
@@ -301,12 +344,17 @@ def write_fixed(report: CorpusReport, rows: Rows, prefix: str, faults: Sequence[
             if index >= report.pairs:
                 raise ValueError("the text has changed while it was checked; run the command again")
             if removed[index]:
-                cells = (str(line), ",".join(faults_of[index]), *(text.replace("\t", " ") for text in (source, target)))
+                cells = (
+                    str(line),
+                    ",".join(faults_of[index]),
+                    *(text.replace("\t", " ") for text in (source, target)),
+                )
                 write_removed(("\t".join(cells) + "\n").encode())
             else:
                 kept += 1
                 write_source(f"{source}\n".encode())
                 write_target(f"{target}\n".encode())
+
         if kept + int(removed.sum()) != report.pairs:
             raise ValueError("the text has changed while it was checked; run the command again")
     return kept, report.pairs - kept
@@ -327,43 +375,51 @@ def describe_block(block: Shift) -> str:
 
 def report_as_object(report: CorpusReport, files: Sequence[str]) -> dict[str, object]:
     """Return the report as an object for JSON."""
+    faults: list[dict[str, object]] = []
+    for name, finding in report.findings.items():
+        examples: list[dict[str, object]] = []
+        for example in finding.examples:
+            fields = example._asdict().items()
+            examples.append({key: value for key, value in fields if value is not None})
+        fault = {
+            "fault": name,
+            "title": FAULTS[name].title,
+            "pairs": finding.pairs,
+            "share": finding.pairs / report.pairs,
+            "means": FAULTS[name].means,
+            "costs": FAULTS[name].costs,
+            "option": removing_option(name),
+            "examples": examples,
+        }
+        faults.append(fault)
+
+    shifts: list[dict[str, int]] = []
+    for block in report.blocks_of("shifted"):
+        lines = {"first_line": block.first, "last_line": block.last}
+        shifts.append({**lines, "offset": block.offset})
+    blocks: list[dict[str, int]] = []
+    for block in report.blocks_of("not_translation"):
+        blocks.append({"first_line": block.first, "last_line": block.last})
+
+    spellings: list[dict[str, object]] = []
+    for spelling in report.spellings:
+        row = {
+            "side": spelling.side,
+            "character": spelling.character,
+            "name": describe_character(spelling.character),
+            "plain": spelling.plain,
+            "lines": len(spelling.pairs),
+        }
+        spellings.append(row)
+
     return {
         "files": list(files),
         "pairs": report.pairs,
         "faulty": report.faulty,
-        "faults": [
-            {
-                "fault": name,
-                "title": FAULTS[name].title,
-                "pairs": finding.pairs,
-                "share": finding.pairs / report.pairs,
-                "means": FAULTS[name].means,
-                "costs": FAULTS[name].costs,
-                "option": removing_option(name),
-                "examples": [
-                    {key: value for key, value in example._asdict().items() if value is not None}
-                    for example in finding.examples
-                ],
-            }
-            for name, finding in report.findings.items()
-        ],
-        "shifts": [
-            {"first_line": block.first, "last_line": block.last, "offset": block.offset}
-            for block in report.blocks_of("shifted")
-        ],
-        "blocks": [
-            {"first_line": block.first, "last_line": block.last} for block in report.blocks_of("not_translation")
-        ],
-        "spellings": [
-            {
-                "side": spelling.side,
-                "character": spelling.character,
-                "name": describe_character(spelling.character),
-                "plain": spelling.plain,
-                "lines": len(spelling.pairs),
-            }
-            for spelling in report.spellings
-        ],
+        "faults": faults,
+        "shifts": shifts,
+        "blocks": blocks,
+        "spellings": spellings,
         "no_pair": report.reasons,
         "not_judged": report.notes,
     }
@@ -374,25 +430,32 @@ def removing_option(fault: str) -> str:
     return "--fix PREFIX" if FAULTS[fault].removed else f"--fix PREFIX --remove {fault}"
 
 
-_WINDOWS, _LINES = 125, 40  # windows, evenly spaced, and lines in each: shifts show among neighbours only
+# Windows, evenly spaced, and lines in each: shifts show among neighbours only.
+_WINDOWS, _LINES = 125, 40
 _LEAST_SHARE = 0.01  # share of pairs with a fault from which it is worth a line
 _MOST_BLOCKS = 3  # blocks that are named in the line
 
 
-def glance_at_corpus(sources: Sequence[str], targets: Sequence[str], lines: Sequence[int]) -> str | None:
+def glance_at_corpus(
+    sources: Sequence[str], targets: Sequence[str], lines: Sequence[int]
+) -> str | None:
     """Return one line about what looks wrong with pairs, None where nothing does; `lines` are their line numbers.
 
-    It looks at 5,000 pairs at most, so the numbers are estimates. It sees shifted blocks of a few hundred lines, pairs
-    that are no translations, and faults of single pairs that `pellucid check --fix` takes out.
+    It looks at 5,000 pairs at most, so the numbers are estimates. It sees shifted
+    blocks of a few hundred lines, pairs that are no translations, and faults of
+    single pairs that `pellucid check --fix` takes out.
     """
     pairs = len(sources)
     starts = np.linspace(0, max(0, pairs - _LINES), _WINDOWS).astype(np.int64)
-    chosen: list[int] = np.unique((starts[:, None] + np.arange(_LINES)).clip(max=pairs - 1)).tolist()
+    windows = (starts[:, None] + np.arange(_LINES)).clip(max=pairs - 1)
+    chosen: list[int] = np.unique(windows).tolist()
     some_sources, some_targets = [sources[i] for i in chosen], [targets[i] for i in chosen]
+
     wrong: dict[str, np.ndarray] = {}
     for name, check in PAIR_CHECKS.items():
         if FAULTS[name].removed:
-            wrong[name] = np.array([check(s, t) > 0 for s, t in zip(some_sources, some_targets, strict=True)])
+            wrong[name] = np.array(list(map(check, some_sources, some_targets))) > 0
+
     blocks: list[Shift] = []
     if pairs >= evidence.FEWEST_PAIRS:
         words, places = WordStems(), np.arange(len(chosen))
@@ -401,20 +464,23 @@ def glance_at_corpus(sources: Sequence[str], targets: Sequence[str], lines: Sequ
         if judge.separation >= evidence.LEAST_SEPARATION:
             logits = judge.weigh(places, places)
             blocks = evidence.find_blocks(judge, logits)
-            wrong["not_translation"], wrong["shifted"] = logits <= judge.threshold, np.zeros(len(chosen), bool)
+            wrong["not_translation"] = logits <= judge.threshold
+            wrong["shifted"] = np.zeros(len(chosen), bool)
         for block in blocks:
             wrong["shifted"][block.first : block.last + 1] = bool(block.offset)
             wrong["not_translation"][block.first : block.last + 1] = not block.offset
+
     bad = np.logical_or.reduce(list(wrong.values()))
     if not blocks and bad.mean() < _LEAST_SHARE:
         return None
-    named = [Shift(lines[chosen[b.first]], lines[chosen[b.last]], b.offset) for b in blocks if b.offset]
-    reasons = [f"about {describe_block(block)}" for block in named[:_MOST_BLOCKS]]
-    reasons += [
-        f"{FAULTS[name].title} in {marks.mean():.1%}"
-        for name, marks in sorted(wrong.items(), key=lambda item: -item[1].mean())
-        if name != "shifted" and marks.mean() >= _LEAST_SHARE / 2
-    ]
+    reasons: list[str] = []
+    for block in [block for block in blocks if block.offset][:_MOST_BLOCKS]:
+        named = Shift(lines[chosen[block.first]], lines[chosen[block.last]], block.offset)
+        reasons.append(f"about {describe_block(named)}")
+    for name, marks in sorted(wrong.items(), key=lambda item: -item[1].mean()):
+        if name != "shifted" and marks.mean() >= _LEAST_SHARE / 2:
+            reasons.append(f"{FAULTS[name].title} in {marks.mean():.1%}")
+
     about = f"about {round(bad.mean() * pairs):,} of {pairs:,} pairs look wrong"
     details = f" ({'; '.join(reasons)})" if reasons else ""
     return f"check: {about}{details}; `pellucid check` names them"

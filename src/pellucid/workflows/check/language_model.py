@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -10,16 +11,21 @@ from pellucid.data.text.markup import TAG
 from pellucid.data.text.protected import PROTECTED_SIGN, find_protected
 
 TRIGRAM_BITS = 18
-FEWEST_LETTERS = 12  # letters of a line whose language can be told; of fewer, names and loan words decide
-# Strangeness from which a line is in another language: this, and 12 divided by its letters. Each of its two parts is 1
-# for about the strangest of 33 clean lines.
+# Letters of a line whose language can be told; of fewer, names and loan words decide.
+FEWEST_LETTERS = 12
+# Strangeness from which a line is in another language: this, and 12 divided by its letters. Each of
+# its two parts is 1 for about the strangest of 33 clean lines.
 STRANGE, SHORT_LINE = 3.3, 12.0
-# Median distances up to about the strangest of 33 clean lines, and rounds of learning without strange lines.
+# Median distances up to about the strangest of 33 clean lines, and
+# rounds of learning without strange lines.
 _SCALE, _ROUNDS = 3.3, 2
-_LEAST_SCALES = (0.25, 0.5)  # for the two parts of strangeness: in a very even text a few loan words are not strange
-SAME_LANGUAGE = 0.5  # nats by which the letters of the two sides must differ, a trigram, to be two languages
+# For the two parts of strangeness: in a very even text a few loan words are not strange.
+_LEAST_SCALES = (0.25, 0.5)
+# Nats by which the letters of the two sides must differ, a trigram, to be two languages.
+SAME_LANGUAGE = 0.5
 
-# A strange line is nearer to the other side's language than to its own, or it is far from its own, as a third one is.
+# A strange line is nearer to the other side's language than to its own,
+# or it is far from its own, as a third one is.
 _NEARER, _FAR = 0.5, 2.5
 
 
@@ -30,24 +36,36 @@ class LanguageModel:
         sources, targets = _list_telling_words(sources, targets)
         self._learn((sources, targets))
         for _ in range(_ROUNDS if self.tells_apart else 0):
-            # Again without the lines that look strange: a few hundred French ones make French look German.
+            # Again without the lines that look strange: a few hundred
+            # French ones make French look German.
             plain = self._measure_strangeness((sources, targets)) < 0.5 * STRANGE
-            kept = [[text for text, is_plain in zip(side, marks, strict=True) if is_plain]
-                    for side, marks in zip((sources, targets), plain, strict=True)]  # fmt: skip
-            self._learn((kept[0] or sources, kept[1] or targets))
+            plain_sources, plain_targets = compress(sources, plain[0]), compress(targets, plain[1])
+            self._learn((list(plain_sources) or sources, list(plain_targets) or targets))
 
     def _learn(self, sides: tuple[Sequence[str], Sequence[str]]) -> None:
-        counts = [np.bincount(_trigrams(texts)[0], minlength=2**TRIGRAM_BITS) + 0.1 for texts in sides]
-        self.logs = [np.log(count / count.sum()) for count in counts]
+        self.logs: list[Floats] = []
+        for texts in sides:
+            counts = np.bincount(_trigrams(texts)[0], minlength=2**TRIGRAM_BITS) + 0.1
+            self.logs.append(np.log(counts / counts.sum()))
         likely = [self._measure(texts)[0] for texts in sides]
         likely = [values[:, ~np.isnan(values[0])] for values in likely]
-        # Of each side: the median of how likely its lines are, and of by how much more so than by the other model.
-        self.own = [float(np.median(values[n])) if values.size else 0.0 for n, values in enumerate(likely)]
-        self.margins = [float(np.median(values[0] - values[1])) if values.size else 0.0 for values in likely]
+
+        # Of each side: the median of how likely its lines are, and of by
+        # how much more so than by the other model.
+        self.own, self.margins = [0.0, 0.0], [0.0, 0.0]
+        for side, values in enumerate(likely):
+            if values.size:
+                self.own[side] = float(np.median(values[side]))
+                self.margins[side] = float(np.median(values[0] - values[1]))
+
         # Where no line of a side has words that tell its language, nothing is known of it.
-        self.tells_apart = all(values.size for values in likely) and self.margins[0] - self.margins[1] > SAME_LANGUAGE
+        self.tells_apart = (
+            all(values.size for values in likely)
+            and self.margins[0] - self.margins[1] > SAME_LANGUAGE
+        )
         if self.tells_apart:
-            # By the median, which lines in a wrong language hardly move, even if they are one in five.
+            # By the median, which lines in a wrong language hardly
+            # move, even if they are one in five.
             distances = [np.abs(self._place(values, n)) for n, values in enumerate(likely)]
             self.scales = [_SCALE * np.median(values, axis=1) for values in distances]
 
@@ -55,14 +73,17 @@ class LanguageModel:
         """Return the mean log probability of a text's trigrams by both models (NaN for few), and their number."""
         trigrams, line = _trigrams(texts)
         counts = np.bincount(line, minlength=len(texts))
+        sums = [np.bincount(line, log[trigrams], minlength=len(texts)) for log in self.logs]
         with np.errstate(invalid="ignore", divide="ignore"):
-            likely = np.stack([np.bincount(line, log[trigrams], minlength=len(texts)) / counts for log in self.logs])
+            likely = np.stack(sums) / counts
         likely[:, counts < FEWEST_LETTERS] = np.nan
         return likely, counts
 
     def _place(self, likely: Floats, side: int) -> Floats:
         """Return how near lines are to the other language, from 0 to 1, and how much less likely than their side's."""
-        near = (likely[0] - likely[1] - self.margins[side]) / (self.margins[1 - side] - self.margins[side])
+        near = (likely[0] - likely[1] - self.margins[side]) / (
+            self.margins[1 - side] - self.margins[side]
+        )
         return np.stack([near, self.own[side] - likely[side]])
 
     def _measure_strangeness(self, sides: tuple[Sequence[str], Sequence[str]]) -> Floats:
@@ -71,10 +92,13 @@ class LanguageModel:
         for side, texts in enumerate(sides):
             likely, counts = self._measure(texts)
             # The mean of few trigrams varies more; 50 are usual.
-            parts = self._place(likely, side) / np.maximum(self.scales[side], _LEAST_SCALES)[:, None]
+            scales = np.maximum(self.scales[side], _LEAST_SCALES)
+            parts = self._place(likely, side) / scales[:, None]
             parts[1] *= np.sqrt(np.minimum(counts, 100) / 50)
             strange = parts.sum(axis=0) * STRANGE / (STRANGE + SHORT_LINE / np.maximum(counts, 1))
-            rows.append(np.where((parts[0] > _NEARER) | (parts[1] > _FAR), np.nan_to_num(strange), 0))
+            is_strange = (parts[0] > _NEARER) | (parts[1] > _FAR)
+            rows.append(np.where(is_strange, np.nan_to_num(strange), 0))
+
         return np.stack(rows)
 
     def find_wrong_languages(self, sources: Sequence[str], targets: Sequence[str]) -> Floats:
@@ -90,43 +114,56 @@ _LETTER = np.array([chr(code).isalpha() for code in range(0x10000)])
 
 def _trigrams(texts: Sequence[str]) -> tuple[Ints, Ints]:
     """Return the hashed trigrams of letters of all texts, and the text that each is in."""
-    codes = np.frombuffer("\n".join(texts).lower().encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
+    letters = "\n".join(texts).lower().encode("utf-32-le", "surrogatepass")
+    codes = np.frombuffer(letters, np.uint32).astype(np.int64)
     line = np.cumsum(codes == 10) if len(codes) else codes
-    # Every character that is not a letter ends a word; beyond the first plane there are hardly any letters but rare
-    # Chinese ones.
+    # Every character that is not a letter ends a word; beyond the first plane there
+    # are hardly any letters but rare Chinese ones.
     codes = np.where(_LETTER[np.minimum(codes, 0xFFFF)] | (codes > 0x1FFFF), codes, 32)
     if len(codes) < 3:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    keys = (codes[:-2] * 0x9E3779B1 + codes[1:-1] * 0x85EBCA77 + codes[2:] * 0xC2B2AE3D) & 0xFFFFFFFF
+    keys = codes[:-2] * 0x9E3779B1 + codes[1:-1] * 0x85EBCA77 + codes[2:] * 0xC2B2AE3D
+    keys &= 0xFFFFFFFF
     hashed = ((keys * 0x27D4EB2F) & 0xFFFFFFFF) >> (32 - TRIGRAM_BITS)
     # Trigrams around a letter only.
     middle = codes[1:-1] != 32
     return hashed[middle], line[1:-1][middle]
 
 
-_SPACES_OF_A_SHOUT = 4  # spaces from which a line in capitals is a sentence, and not some abbreviations
+# Spaces from which a line in capitals is a sentence, and not some abbreviations.
+_SPACES_OF_A_SHOUT = 4
 FEWEST_WORDS = 3  # words of a line whose language can be told; of fewer, each may be a foreign one
-_SHARED_LETTERS = 5  # first letters by which a word of the other side is the same word, perhaps in another form
+# First letters by which a word of the other side is the same word, perhaps in another form.
+_SHARED_LETTERS = 5
 
 # A word that touches no digit, and none of the signs of addresses, paths, commands and other code.
-_WORD = re.compile(r"(?<![A-Za-z0-9_@\\/=#$&%+*^~|.'’-])[^\W\d_]+(?:['’-][^\W\d_]+)?(?![\d_@\\/=(^~|+]|[.'’-]\w)")
+_WORD = re.compile(
+    r"(?<![A-Za-z0-9_@\\/=#$&%+*^~|.'’-])[^\W\d_]+(?:['’-][^\W\d_]+)?(?![\d_@\\/=(^~|+]|[.'’-]\w)"
+)
 
 
 def find_telling_words(source: str, target: str) -> tuple[str, str]:
     """Return the words of both sides of a pair by which their languages can be told, "" where they are too few.
 
-    Left out are markup and code; names, which have a capital inside a sentence, and abbreviations; and what both sides
-    have: a name, a loan word, or a quotation in another language. Where all words of a side stand on the other, it is a
-    copy, and they tell its language.
+    Left out are markup and code; names, which have a capital inside a sentence, and abbreviations;
+    and what both sides have: a name, a loan word, or a quotation in another language. Where all
+    words of a side stand on the other, it is a copy, and they tell its language.
 
     >>> find_telling_words("Open the file in Visual Studio.", "Öffnen Sie die Datei in Visual Studio.")
     ('Open the file', '')
     """
     # Sentences in capitals have no names that could be told by them.
-    is_shout = any(text.isupper() and text.count(" ") >= _SPACES_OF_A_SHOUT for text in (source, target))
-    sides = [_list_plain_words(text.lower() if is_shout else text) for text in (source, target)]
-    words = [{word.lower() for word in side} for side in sides]
-    starts = [{word[:_SHARED_LETTERS] for word in side} for side in words]
+    texts = [source, target]
+    if any(text.isupper() and text.count(" ") >= _SPACES_OF_A_SHOUT for text in texts):
+        texts = [text.lower() for text in texts]
+    sides = [_list_plain_words(text) for text in texts]
+
+    words: list[set[str]] = []
+    starts: list[set[str]] = []
+    for side in sides:
+        words.append({word.lower() for word in side})
+        starts.append({word[:_SHARED_LETTERS] for word in words[-1]})
+
     telling = []
     for side, other in ((0, 1), (1, 0)):
         own = sides[side]
@@ -141,8 +178,10 @@ def _count_words(words: Sequence[str]) -> int:
     return sum(1 if word.lower() != word.upper() else (len(word) + 1) // 2 for word in words)
 
 
-def _list_telling_words(sources: Sequence[str], targets: Sequence[str]) -> tuple[list[str], list[str]]:
-    pairs = [find_telling_words(source, target) for source, target in zip(sources, targets, strict=True)]
+def _list_telling_words(
+    sources: Sequence[str], targets: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    pairs = list(map(find_telling_words, sources, targets))
     return [source for source, _ in pairs], [target for _, target in pairs]
 
 
@@ -156,10 +195,12 @@ def _list_plain_words(text: str) -> list[str]:
             parts.append(text[place : match.start()])
             place = match.end()
         text = " ".join([*parts, text[place:]])
+
     words = _WORD.findall(text)
     # Any first word has a capital; a word with a capital inside is a name or an abbreviation.
-    return [
-        word
-        for place, word in enumerate(words)
-        if (not place or word[0] == word[0].lower()) and word[1:] == word[1:].lower()
-    ]
+    plain: list[str] = []
+    for place, word in enumerate(words):
+        has_capital = word[0] != word[0].lower() and place > 0
+        if not has_capital and word[1:] == word[1:].lower():
+            plain.append(word)
+    return plain

@@ -12,7 +12,8 @@ from pellucid.data.text.numbers import count_differing_numbers
 from pellucid.data.text.protected import PROTECTED_SIGN, list_protected
 from pellucid.data.text.sentences import count_sentences
 
-# Takes a source and a target and returns how bad the fault is, 0 for none; within one fault the numbers compare.
+# Takes a source and a target and returns how bad the fault is, 0 for
+# none; within one fault the numbers compare.
 PairCheck = Callable[[str, str], float]
 
 
@@ -24,7 +25,8 @@ class _Fault:
     means: str
     costs: str
     removed: bool = True  # whether `--fix` takes such pairs out unless it is told to keep them
-    check: PairCheck | None = None  # the check of a single pair; faults without one need the whole corpus
+    # The check of a single pair; faults without one need the whole corpus.
+    check: PairCheck | None = None
 
     @property
     def sentences(self) -> tuple[str, str]:
@@ -32,28 +34,38 @@ class _Fault:
         return f"{self.means[0].upper()}{self.means[1:]}.", f"Likely cost: {self.costs}."
 
 
-# Words from which an untranslated line is a copy: shorter ones are mostly names, which are their own translation.
+# Words from which an untranslated line is a copy: shorter ones are
+# mostly names, which are their own translation.
 WORDS_OF_A_COPY = 3
 # Characters of a side that is one sentence; the longest paragraph of Python's manual has about 900.
 LONGEST_SIDE = 1_000
-LONGEST_WORD = 60  # characters of a word; longer ones that are no address are codes or lines without spaces
+# Characters of a word; longer ones that are no address are codes or lines without spaces.
+LONGEST_WORD = 60
 LETTERS_OF_CAPITALS = 8  # letters from which a side in capitals is a style and not an abbreviation
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
-# Protected text that people write anew: code, notes such as [1], a quoted brace, a sign such as &amp;.
+# Protected text that people write anew: code, notes such as [1],
+# a quoted brace, a sign such as &amp;.
 _CODE_OR_NOTE = re.compile(r"[^`]*`|[#\['&]")
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{2,6}|#x[\da-fA-F]{2,5});")
-_END_MARKS = {mark: kind for kind, marks in enumerate((".。।…．", "?？؟;", "!！", ":："), start=1) for mark in marks}
+_END_MARKS: dict[str, int] = {}
+for _kind, _marks in enumerate((".。।…．", "?？؟;", "!！", ":："), start=1):
+    _END_MARKS |= dict.fromkeys(_marks, _kind)
 _CLOSERS = " \t\u00a0\u202f\u200b\"'»«”“„’‘‚›‹」』）)]}*`"
 _INNER_END = re.compile(r"""[.!?…]["'”’»)]*\s+\S|[。！？].""")
 
 # The bytes of UTF-8 after the first, as Latin-1 and Windows-1252 show them.
 _CONTINUED = "\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
 _SUSPECT = re.compile("[\ufffd\x80-\x9fÂÃâÐÑï]")
-_MOJIBAKE = re.compile(rf"\ufffd|[\x80-\x9f]|[ÂÃ][{_CONTINUED}]|â[{_CONTINUED}]{{2}}|(?:[ÐÑ][{_CONTINUED}]){{2}}|ï»¿")
+_MOJIBAKE = re.compile(
+    rf"\ufffd|[\x80-\x9f]|[ÂÃ][{_CONTINUED}]|â[{_CONTINUED}]{{2}}|(?:[ÐÑ][{_CONTINUED}]){{2}}|ï»¿"
+)
 
-# Joiners shape letters, and marks of direction belong into text from right to left: both are left alone.
-_CONTROLS = re.compile("[\0-\x1f\x7f\u00ad\u200b\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffc]")
+# Joiners shape letters, and marks of direction belong into text
+# from right to left: both are left alone.
+_CONTROLS = re.compile(
+    "[\0-\x1f\x7f\u00ad\u200b\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffc]"
+)
 
 
 def has_empty_side(source: str, target: str) -> bool:
@@ -79,15 +91,28 @@ def _find_mojibake(source: str, target: str) -> float:
 
 
 def _find_controls(source: str, target: str) -> float:
-    return float(sum(len(_CONTROLS.findall(text)) for text in (source, target) if not text.isprintable()))
+    controls = 0
+    for text in (source, target):
+        if not text.isprintable():
+            controls += len(_CONTROLS.findall(text))
+    return float(controls)
 
 
 def _find_markup(source: str, target: str) -> float:
     """Return the number of tags that only one side has, and of HTML entities that were never decoded."""
     if "<" not in source + target and "&" not in source + target:
         return 0
-    a, b = (Counter(f"{match[1]}{match[2].lower()}" for match in TAG.finditer(text)) for text in (source, target))
-    return float(((a - b) + (b - a)).total() + len(_ENTITY.findall(source)) + len(_ENTITY.findall(target)))
+    tags: list[Counter[str]] = []
+    entities = 0
+    for text in (source, target):
+        tags.append(Counter(f"{match[1]}{match[2].lower()}" for match in TAG.finditer(text)))
+        entities += len(_ENTITY.findall(text))
+    return float(_count_differing(*tags) + entities)
+
+
+def _count_differing(a: Counter[str], b: Counter[str]) -> int:
+    """Return how many things only one of two sides has."""
+    return ((a - b) + (b - a)).total()
 
 
 def _find_protected(source: str, target: str, addresses: bool) -> float:
@@ -96,11 +121,14 @@ def _find_protected(source: str, target: str, addresses: bool) -> float:
         return 0
     sides = []
     for text in (source, target):
-        protected = (part for part in list_protected(text) if not _CODE_OR_NOTE.match(part))
-        found = (("://" in part or "@" in part or part.startswith("www."), part) for part in protected)
-        parts = (part.replace("https://", "http://") for is_address, part in found if is_address == addresses)
-        sides.append(Counter(parts))
-    return float(((sides[0] - sides[1]) + (sides[1] - sides[0])).total())
+        counts = Counter[str]()
+        for part in list_protected(text):
+            is_address = "://" in part or "@" in part or part.startswith("www.")
+            if is_address == addresses and not _CODE_OR_NOTE.match(part):
+                counts[part.replace("https://", "http://")] += 1
+        sides.append(counts)
+
+    return float(_count_differing(*sides))
 
 
 def _find_punctuation(source: str, target: str) -> float:
@@ -132,7 +160,8 @@ def _find_capitals(source: str, target: str) -> float:
 
 def _find_normal_form(source: str, target: str) -> float:
     sides = (source, target)
-    return float(sum(not (text.isascii() or unicodedata.is_normalized("NFC", text)) for text in sides))
+    normal = [text.isascii() or unicodedata.is_normalized("NFC", text) for text in sides]
+    return float(normal.count(False))
 
 
 def _find_long(source: str, target: str) -> float:
@@ -145,9 +174,13 @@ def _find_long(source: str, target: str) -> float:
     words = [*source.split(), *target.split()]
     if max(map(len, words), default=0) <= LONGEST_WORD:
         return 0
+
     # In a script without spaces the whole line is one word, hence ASCII only.
-    codes = (word for word in words if len(word) > LONGEST_WORD and word.isascii() and not list_protected(word))
-    return float(max(map(len, codes), default=0))
+    longest_code = 0
+    for word in words:
+        if len(word) > LONGEST_WORD and word.isascii() and not list_protected(word):
+            longest_code = max(longest_code, len(word))
+    return float(longest_code)
 
 
 FAULTS = {  # all faults by name, the worst first
@@ -227,4 +260,5 @@ FAULTS = {  # all faults by name, the worst first
         costs="one word gets two spellings, each of them rarer; a model reads the one that its vocabulary has"),
 }  # fmt: skip
 
-PAIR_CHECKS = {name: fault.check for name, fault in FAULTS.items() if fault.check}  # the checks of single pairs
+# The checks of single pairs.
+PAIR_CHECKS = {name: fault.check for name, fault in FAULTS.items() if fault.check}

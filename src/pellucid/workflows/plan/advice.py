@@ -28,24 +28,30 @@ def _advise_what_stops_a_run(plan: RunPlan) -> Iterator[str]:
             f"the names out: then data.held_out = {run.data.held_out} of the training pairs take their place, as "
             "they did here"
         )
+
     problem = None
     if trial is None:
-        problem = f"memory: about {format_bytes(plan.memory.total)} are needed" + (
-            ", and that was too much" if free is None else f" and {format_bytes(free)} are free, so nothing was tried"
-        )
+        problem = f"memory: about {format_bytes(plan.memory.total)} are needed"
+        if free is None:
+            problem += ", and that was too much"
+        else:
+            problem += f" and {format_bytes(free)} are free, so nothing was tried"
     elif trial.halved:
         problem = f"memory: the largest batch did not fit and was split, {trial.halved} times"
+
     if problem:
         # Half the batch and twice as many of them: the update stays the same.
         yield (
             f"{problem}; set train.batch_tokens = {-(-run.train.batch_tokens // 2)} and train.accumulate = "
             f"{2 * run.train.accumulate}, or choose a smaller model"
         )
+
     if plan.disk > plan.free_disk:
         yield (
             f"disk: {format_bytes(plan.disk)} are needed and {format_bytes(plan.free_disk)} are free "
             f"here; keep fewer than train.keep = {run.train.keep} checkpoints, or choose --out on another disk"
         )
+
     # Written this way round, the test finds NaN, too.
     if trial and not abs(trial.loss) < float("inf"):
         yield f"the loss was {trial.loss} within the trial; lower optim.peak = {run.optim.peak:g}"
@@ -59,18 +65,18 @@ def _advise_sizes(plan: RunPlan) -> Iterator[str]:
     if plan.stand_in:  # phrasebook text says nothing about the real one
         return
     requested, learned = run.tokenizer.vocabulary, min(plan.learned)
+
     # A model to start from brings its own vocabulary.
     if not settings.start and (learned < requested or plan.supported < learned / 2):
-        reason = (
-            f"the text has no more than {learned:,} pieces"
-            if learned < requested
-            else f"only {plan.supported:,} of its pieces stand {LEAST_OCCURRENCES} times or more in the text"
-        )
+        reason = f"only {plan.supported:,} of its pieces stand {LEAST_OCCURRENCES} times or more in the text"
+        if learned < requested:
+            reason = f"the text has no more than {learned:,} pieces"
         yield (
             f"the vocabulary of {requested:,} is more than {pairs:,} pairs of text support: {reason}; "
             # No vocabulary is smaller than 261: four special tokens, 256 bytes, and one piece.
             f"set tokenizer.vocabulary = {max(plan.supported, 261)}"
         )
+
     # Only named sizes: whoever sets the numbers one by one has reasons.
     numbers = (settings.d_model, settings.d_ff, settings.encoder_layers, settings.decoder_layers)
     sizes = [scale.size for scale in SCALES]
@@ -86,37 +92,50 @@ def _advise_length(plan: RunPlan) -> Iterator[str]:
     """Advise on a learning rate that never reaches its peak, and on a run that is too short or too long."""
     c, steps, trial = plan.run.optim, plan.steps, plan.trial
     if steps is not None and c.warmup >= steps:
-        yield (
-            f"warm-up longer than the run: optim.warmup = {c.warmup:,} of {steps:,} updates is cut to a fifth of them"
-            if SCHEDULES[c.schedule].shortens_warmup
-            else f"warm-up longer than the run: the learning rate still rises at its end, after {steps:,} of "
-            f"optim.warmup = {c.warmup:,} updates; set optim.warmup = {max(1, steps // 10)} or optim.schedule = linear"
-        )
+        if SCHEDULES[c.schedule].shortens_warmup:
+            reason = f"optim.warmup = {c.warmup:,} of {steps:,} updates is cut to a fifth of them"
+        else:
+            reason = (
+                f"the learning rate still rises at its end, after {steps:,} of optim.warmup = {c.warmup:,} updates; "
+                f"set optim.warmup = {max(1, steps // 10)} or optim.schedule = linear"
+            )
+        yield f"warm-up longer than the run: {reason}"
+
     if plan.epochs is not None and plan.epochs < 1 and not plan.stand_in:
         yield (
             f"the run ends before every pair was seen: {steps:,} updates are {plan.epochs:.2f} epochs; "
             f"an epoch takes train.steps = {ceil(plan.updates_per_epoch)}"
         )
-    if trial and plan.run.train.steps is not None and plan.seconds is not None and plan.seconds > _LONG_RUN_SECONDS:
-        bfloat16_helps = plan.run.train.precision == "float32" and not explain_float32("bfloat16", ALONE.device)
-        faster = "try train.precision = bfloat16, " if bfloat16_helps else ""
+
+    seconds = plan.seconds or 0.0
+    if trial and plan.run.train.steps is not None and seconds > _LONG_RUN_SECONDS:
+        faster = ""
+        is_float32 = plan.run.train.precision == "float32"
+        if is_float32 and not explain_float32("bfloat16", ALONE.device):
+            faster = "try train.precision = bfloat16, "
         yield (
-            f"at this speed {steps:,} steps take {format_seconds(plan.seconds)}: {faster}train on "
+            f"at this speed {steps:,} steps take {format_seconds(seconds)}: {faster}train on "
             f"a faster machine, or set train.steps = {int(_LONG_RUN_SECONDS / trial.seconds)}, which is a day"
         )
+
     if emulated := explain_float32(plan.run.train.precision, ALONE.device):
         yield f"{emulated}; a machine that has it takes about half the time"
 
 
 def _advise_batches(plan: RunPlan) -> Iterator[str]:
     """Advise on batches that are smaller or larger than the settings say, and on too few checkpoints to average."""
-    budget, average = plan.run.train.batch_tokens, plan.epoch.target_positions / len(plan.epoch.order)
+    budget, average = (
+        plan.run.train.batch_tokens,
+        plan.epoch.target_positions / len(plan.epoch.order),
+    )
+
     # A corpus of one batch cannot fill it, with any budget.
     if len(plan.epoch.order) > 1 and average < _FULL_BATCH_SHARE * budget and not plan.stand_in:
         yield (
             f"batches average {average:,.0f} of {budget:,} positions: pairs of like length run out before a batch is "
             f"full; for {budget:,} on average set train.batch_tokens = {round(budget * budget / average)}"
         )
+
     rows, _, targets = plan.epoch.shapes.T
     # A pair longer than the budget is a batch of its own.
     if too_long := int(((rows == 1) & (targets > budget)).sum()):
@@ -138,7 +157,8 @@ def format_bytes(n: float) -> str:
     >>> format_bytes(900), format_bytes(12_345_678), format_bytes(2.5e9)
     ('900 bytes', '12 MB', '2.5 GB')
     """
-    return _format_scaled(n, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")), f"{n:,.0f} bytes")
+    units = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+    return _format_scaled(n, units, f"{n:,.0f} bytes")
 
 
 def format_count(n: float) -> str:

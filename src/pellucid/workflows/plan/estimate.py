@@ -74,16 +74,19 @@ class RunPlan:
     """Everything that is known of a run before its first step."""
 
     run: RunConfig
-    stand_in: bool  # whether phrasebook pairs took the place of the run's own in the counts and the trial
+    # Whether phrasebook pairs took the place of the run's own in the counts and the trial.
+    stand_in: bool
     dev_pairs: int
     epoch: EpochBatches
     model: ModelConfig
     parameters: _ParameterCounts
     memory: _MemoryEstimate
     flops: float  # floating-point operations of an average update, counted by `training_flops`
-    trial: TrialResult | None  # result of the trial; None where memory did not suffice, or would not have
+    # Result of the trial; None where memory did not suffice, or would not have.
+    trial: TrialResult | None
     learned: tuple[int, ...]  # size of the vocabulary, or of each of the two
-    # Pieces that occur `LEAST_OCCURRENCES` times or more in the training text, in the smaller of two vocabularies.
+    # Pieces that occur `LEAST_OCCURRENCES` times or more in the training
+    # text, in the smaller of two vocabularies.
     supported: int
     missing_dev: tuple[str, ...]
     free_memory: int | None
@@ -117,7 +120,9 @@ class RunPlan:
     @property
     def checkpoints(self) -> int:
         """Checkpoints on the disk at the end."""
-        return min(self.run.train.keep, self.saved) if self.saved is not None else self.run.train.keep
+        return (
+            min(self.run.train.keep, self.saved) if self.saved is not None else self.run.train.keep
+        )
 
     @property
     def saved(self) -> int | None:
@@ -155,26 +160,31 @@ class PhrasePair(Protocol):
     def target(self) -> str: ...
 
 
-def plan_run(run: RunConfig, stand_in: TrainingData | None = None, seconds: float = TRIAL_SECONDS) -> RunPlan:
+def plan_run(
+    run: RunConfig, stand_in: TrainingData | None = None, seconds: float = TRIAL_SECONDS
+) -> RunPlan:
     """Read the data of a run, learn its vocabulary, count, and try a few updates; nothing is written.
 
-    `stand_in` takes the place of the run's own data. The trial takes about `seconds`, and makes one update at least.
-    Raises ValueError for data that is missing or cannot be trained on.
+    `stand_in` takes the place of the run's own data. The trial takes about `seconds`, and makes one
+    update at least. Raises ValueError for data that is missing or cannot be trained on.
     """
     dev_files = () if stand_in else (run.data.dev_source, run.data.dev_target, run.data.dev)
     missing_dev = _find_missing_files(dev_files)
+
     # The plan goes on without them, on held-out pairs; `list_advice` reports them.
     if missing_dev:
         run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, dev=None))
     missing = _find_missing_files(
         name for corpus in run.data.corpora for name in (*corpus.files, *(corpus.dev_files or ()))
     )
+
     # With shards, the text itself is not needed.
     if missing and run.data.shards is None and not stand_in:
         raise ValueError(
             f"{', '.join(missing)}: no such file; to plan without the data, on phrasebook pairs instead, "
             "add --stand-in 20000"
         )
+
     data = stand_in or read_data(run, glance=glance_at_corpus)
     epoch = EpochBatches.first_of_run(data.encoded, run.train.batch_tokens, run.seed)
     model = run.model_config(data.tokenizer)
@@ -182,10 +192,15 @@ def plan_run(run: RunConfig, stand_in: TrainingData | None = None, seconds: floa
         # The stand-in's text has fewer pieces, but the model must be as large as in the real run.
         joint, vocabulary = run.tokenizer.joint, run.tokenizer.vocabulary
         model = run.model.config(vocabulary, vocabulary, joint)
+
     parameters = count_parameters(model)
     rows, sources, targets = (int(n) for n in epoch.shapes[epoch.largest])
-    memory, free = estimate_memory(model, parameters, run.optim.kind, rows, sources, targets), free_memory(ALONE.device)
+    memory, free = (
+        estimate_memory(model, parameters, run.optim.kind, rows, sources, targets),
+        free_memory(ALONE.device),
+    )
     trial = None
+
     # Trying what cannot fit would swap, or end the process, before any MemoryError.
     if free is None or memory.total < free:
         with suppress(MemoryError):
@@ -219,7 +234,10 @@ def _flops_of_epoch(c: ModelConfig, epoch: EpochBatches) -> float:
     """Return the floating-point operations of every pair of an epoch."""
     # Many pairs have the same two lengths; the formula is evaluated once for each.
     length_pairs, counts = np.unique(epoch.lengths, axis=1, return_counts=True)
-    return sum(int(n) * training_flops(c, int(s), int(t)) for s, t, n in zip(*length_pairs, counts, strict=True))
+    flops = 0
+    for s, t, n in zip(*length_pairs, counts, strict=True):
+        flops += int(n) * training_flops(c, int(s), int(t))
+    return flops
 
 
 def _count_supported_pieces(encoded: EncodedPairs, tokenizer: Tokenizer) -> int:
@@ -233,38 +251,48 @@ def _count_supported_pieces(encoded: EncodedPairs, tokenizer: Tokenizer) -> int:
     return _SPECIAL + min(int((side[_SPECIAL:] >= LEAST_OCCURRENCES).sum()) for side in sides)
 
 
-def count_pieces(ids: NDArray[np.integer], vocabulary: int, block: int = 2**22) -> NDArray[np.int64]:
+def count_pieces(
+    ids: NDArray[np.integer], vocabulary: int, block: int = 2**22
+) -> NDArray[np.int64]:
     """Count how often each piece occurs, in bounded memory, for the ids may be mapped from a file."""
     blocks = (ids[first : first + block] for first in range(0, len(ids), block))
     return sum(
-        (np.bincount(block_ids, minlength=vocabulary) for block_ids in blocks), np.zeros(vocabulary, dtype=np.int64)
+        (np.bincount(block_ids, minlength=vocabulary) for block_ids in blocks),
+        np.zeros(vocabulary, dtype=np.int64),
     )
 
 
-_FLOAT_BYTES = 4  # bytes of a weight, of its gradient and of each of its running means, in every precision
+# Bytes of a weight, of its gradient and of each of its running means, in every precision.
+_FLOAT_BYTES = 4
 
 
 def training_flops(c: ModelConfig, s: int, t: int) -> float:
     """Return the floating-point operations of one update for a pair of `s` source and `t` target tokens, EOS included.
 
-    Only matrix products count, an addition and a multiplication as two; the backward pass is twice the forward pass:
+    Only matrix products count, an addition and a multiplication as two;
+    the backward pass is twice the forward pass:
 
         3 x [ encoder  s layers of (8 d d + 2 m d f + 4 s d)
               cross    s layers of 4 d d
               decoder  t layers of (12 d d + 2 t d + 4 s d + 2 m d f)
               logits   t 2 d V ]
 
-    d is d_model, f is d_ff, V the target vocabulary, m the matrices of a feed-forward: 2, with swiglu 3. Padding is not
-    counted.
+    d is d_model, f is d_ff, V the target vocabulary, m the matrices of a
+    feed-forward: 2, with swiglu 3. Padding is not counted.
     """
     d = c.d_model
     ffn = 2 * (3 if c.activation == "swiglu" else 2) * d * c.d_ff
     encoder = s * (8 * d * d + ffn + 4 * s * d)
+
     # Keys and values of the memory; the queries are part of the decoder's work.
     cross = s * 4 * d * d
     # Half of 4 t d: with the causal mask, a position reads half of the target on average.
     decoder = t * (12 * d * d + 2 * t * d + 4 * s * d + ffn)
-    return 3.0 * (c.encoder_layers * encoder + c.decoder_layers * (cross + decoder) + t * 2 * d * c.target_vocabulary)
+    return 3.0 * (
+        c.encoder_layers * encoder
+        + c.decoder_layers * (cross + decoder)
+        + t * 2 * d * c.target_vocabulary
+    )
 
 
 def count_parameters(c: ModelConfig) -> _ParameterCounts:
@@ -275,26 +303,39 @@ def count_parameters(c: ModelConfig) -> _ParameterCounts:
         model = Transformer(c)
     for name, parameter in model.named_parameters():
         # Parameters outside both stacks count as embeddings, the output bias among them.
-        group = next((group for group in ("encoder", "decoder") if name.startswith(group)), "embeddings")
+        group = "embeddings"
+        for stack in ("encoder", "decoder"):
+            if name.startswith(stack):
+                group = stack
         counts[group] += parameter.numel()
-    return _ParameterCounts(**counts, matrices=sum(matrix.numel() for matrix in matrix_blocks(model)))
+
+    matrices = sum(matrix.numel() for matrix in matrix_blocks(model))
+    return _ParameterCounts(**counts, matrices=matrices)
 
 
 def estimate_memory(
-    c: ModelConfig, parameters: _ParameterCounts, optimizer: Literal["adam", "muon"], rows: int, s: int, t: int
+    c: ModelConfig,
+    parameters: _ParameterCounts,
+    optimizer: Literal["adam", "muon"],
+    rows: int,
+    s: int,
+    t: int,
 ) -> _MemoryEstimate:
     """Estimate the memory of an update whose largest batch is `rows` pairs of `s` source and `t` target positions.
 
-    The backward pass needs each sublayer's input, its normalised input, its dropout mask and the operands of its
-    products. The factors are rounded up for what the backward pass allocates itself.
+    The backward pass needs each sublayer's input, its normalised input, its
+    dropout mask and the operands of its products. The factors are rounded up
+    for what the backward pass allocates itself.
     """
     d = c.d_model
     ffn = 3 * d + (4 if c.activation == "swiglu" else 2) * c.d_ff
     encoder = rows * s * (2 * d + c.encoder_layers * (8 * d + ffn + 2 * c.heads * s))
     decoder = rows * t * (2 * d + c.decoder_layers * (14 * d + ffn + 2 * c.heads * (t + s)))
+
     # Every decoder layer projects the encoder's output to keys and values of its own.
     memory_keys_and_values = rows * s * c.decoder_layers * 2 * d
-    # Logits exist in chunks of rows only (`loss.CHUNK`); the last term is the gradient of the output embedding.
+    # Logits exist in chunks of rows only (`loss.CHUNK`); the last term
+    # is the gradient of the output embedding.
     logits = 3 * min(CHUNK, rows * t) * c.target_vocabulary + c.target_vocabulary * d
     return _MemoryEstimate(
         _FLOAT_BYTES * parameters.total,
@@ -305,7 +346,8 @@ def estimate_memory(
     )
 
 
-# Mean and standard deviation of the logarithm of an English line's words, newstest2008 to 2013: median 19, mean 21.
+# Mean and standard deviation of the logarithm of an English line's
+# words, newstest2008 to 2013: median 19, mean 21.
 NEWS_LENGTH = 2.87, 0.65
 _DEV_PAIRS = 50  # pairs of a stand-in that are measured with
 
@@ -314,7 +356,8 @@ def stand_in_run(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a run file like `read_run`, but replace the files that it names, which need not exist."""
     tables = override_run(read_run_tables(path), overrides)
     # In [data], file names are strings or lists of tables; all that is left are numbers.
-    numbers = {key: value for key, value in tables.get("data", {}).items() if not isinstance(value, str | list)}
+    data = tables.get("data", {}).items()
+    numbers = {key: value for key, value in data if not isinstance(value, str | list)}
     tables["data"] = {**numbers, "source": "stand-in.en", "target": "stand-in.es"}
     return make_run(tables, str(path), path.parent)
 
@@ -324,7 +367,8 @@ def stand_in_data(pairs: int, run: RunConfig, phrases: Iterator[PhrasePair]) -> 
     if pairs < 1:
         raise ValueError(f"a stand-in of {pairs} pairs is none; name 1 or more")
     # The first pairs are the dev set, the others are trained on.
-    sources, targets = map(list, zip(*islice(join_phrases(phrases, run.seed), pairs + _DEV_PAIRS), strict=True))
+    rows = islice(join_phrases(phrases, run.seed), pairs + _DEV_PAIRS)
+    sources, targets = map(list, zip(*rows, strict=True))
     train = SentencePairs.from_lists(sources[_DEV_PAIRS:], targets[_DEV_PAIRS:], "stand-in")
     tokenizer = initial_tokenizer(run) or learn_tokenizer(train.sources, train.targets, run)
     encoded, notes = encode_with_note(train, tokenizer, run.data.max_pieces)

@@ -88,21 +88,28 @@ class TrialResult:
     """Times, memory and loss that a trial measured."""
 
     updates: int
-    batches: int  # batches in each update: fewer than a run accumulates, where a whole update would take too long
-    # Median time of an update, with the run's number of batches and their average number of target positions.
+    # Batches in each update: fewer than a run accumulates, where
+    # a whole update would take too long.
+    batches: int
+    # Median time of an update, with the run's number of batches and
+    # their average number of target positions.
     seconds: float
     spread: float  # half the distance between the quartiles, as a share of the median
     loss: float  # loss of the last update; finite, if the settings can train at all
     halved: int  # times that a batch that did not fit in memory was split in two
-    # Peak memory of this process in bytes, on a GPU the memory of its tensors; None if the system does not say.
+    # Peak memory of this process in bytes, on a GPU the memory of its
+    # tensors; None if the system does not say.
     peak_memory: int | None
     device: str  # device that the updates ran on: "cpu", or a GPU
     threads: int
-    # Share of the time in which its threads could run that they did run (other programs had the rest), if known.
+    # Share of the time in which its threads could run that they did run
+    # (other programs had the rest), if known.
     share: float | None
 
 
-def try_updates(run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, seconds: float) -> TrialResult:
+def try_updates(
+    run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, seconds: float
+) -> TrialResult:
     """Train for about `seconds`, one update at least, on the batches of an epoch; nothing is kept of it."""
     tune_memory()
     _reset_peak_memory(ALONE.device)
@@ -110,7 +117,9 @@ def try_updates(run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, 
     model = Transformer(model_config).train().to(ALONE.device)
     optimizer = make_optimizer(model, run.optim)
     c = run.train
-    kernels = choose_kernels(c.fused, c.precision, model_config, ALONE.device, in_lockstep=False).kernels
+    kernels = choose_kernels(
+        c.fused, c.precision, model_config, ALONE.device, in_lockstep=False
+    ).kernels
     upcoming = cycle(range(len(epoch.order)))
     step, loss, halved = 0, 0.0, 0
 
@@ -118,16 +127,22 @@ def try_updates(run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, 
         nonlocal step, loss, halved
         collated = [collate(epoch.encoded, epoch.order[index]) for index in indices]
         rate, started = learning_rate(step, 0.0, run.optim), time.monotonic()
-        result = update_within_memory(model, optimizer, collated, rate, run.optim, run.train.precision, kernels=kernels)
+        result = update_within_memory(
+            model, optimizer, collated, rate, run.optim, run.train.precision, kernels=kernels
+        )
         step, loss, halved = step + 1, result.loss, halved + result.halved
         return time.monotonic() - started
 
-    # The largest batch first: if it does not fit in memory, that shows here. This update and the next are not counted.
+    # The largest batch first: if it does not fit in memory, that shows
+    # here. This update and the next are not counted.
     warm_up_seconds = time_update([epoch.largest])
     last_seconds = time_update([next(upcoming)])
     while (warm_up_seconds := warm_up_seconds + last_seconds) < _WARM_UP_SHARE * seconds:
         last_seconds = time_update([next(upcoming)])
-    batches_per_update = max(1, min(run.train.accumulate, int(seconds / FEWEST_UPDATES / last_seconds)))
+    batches_per_update = max(
+        1, min(run.train.accumulate, int(seconds / FEWEST_UPDATES / last_seconds))
+    )
+
     # Target positions of each batch, padding included.
     positions = epoch.shapes[:, 0] * epoch.shapes[:, 2]
     seconds_per_position, spent, processor = [], 0.0, ProcessorShare()
@@ -139,6 +154,7 @@ def try_updates(run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, 
         seconds_per_position.append(update_seconds / positions[batches].sum())
         # A few slow updates must do if the usual number would take far too long.
         enough = seconds * (1 if len(seconds_per_position) >= FEWEST_UPDATES else LONGEST_FACTOR)
+
     low, median, high = np.percentile(seconds_per_position, [25, 50, 75])
     return TrialResult(
         updates=len(seconds_per_position),
@@ -159,8 +175,10 @@ def free_memory(device: torch.device) -> int | None:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     with suppress(OSError, StopIteration):
-        # MemAvailable counts the page cache, which the kernel gives up, as free; SC_AVPHYS_PAGES does not.
+        # MemAvailable counts the page cache, which the kernel gives
+        # up, as free; SC_AVPHYS_PAGES does not.
         return _read_kilobytes(Path("/proc/meminfo"), "MemAvailable")
+
     with suppress(AttributeError, ValueError, OSError):
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return None
@@ -188,6 +206,7 @@ def peak_memory(device: torch.device) -> int | None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         # In bytes on macOS, in kilobytes elsewhere.
         return peak if sys.platform == "darwin" else 1024 * peak
+
     return None
 
 
