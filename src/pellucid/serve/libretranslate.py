@@ -49,6 +49,7 @@ _SAME = "the text is asked for in its own language, so it stays as it is"
 
 _OTHERS = f"other translations of each text; more than {_BEAM - 1} widen the search, which may find another best one"
 _TERMS = "source terms, and the target term that must translate each; in a form, the text of a JSON object"
+_PROVENANCE = "say where each word comes from: the model, a term, or a unit of the translation memory"
 _KEY = "a key of this server, unless the header Authorization holds it"
 _NO_KEY = "sent by clients of LibreTranslate; this server needs no key and ignores it"
 
@@ -78,6 +79,7 @@ class TranslateRequest(BaseModel):
     ] = "text"
     alternatives: Annotated[int, BeforeValidator(_read_number), Field(description=_OTHERS)] = 0
     terms: Annotated[dict[Term, Term] | None, Field(description=_TERMS)] = None
+    provenance: Annotated[bool, Field(description=_PROVENANCE)] = False
     api_key: str | None = None
 
 
@@ -94,10 +96,21 @@ class Remembered(BaseModel):
     source: str
     target: str
     similarity: float = Field(ge=0, le=1)
+    place: str = Field(description="file and line of the entry")
+
+
+class Origin(BaseModel):
+    """Where a word of a translation comes from; a term or an entry with its place, its source and its target."""
+
+    word: str
+    origin: Literal["model", "memory", "term", "prefix"]
+    place: str
+    source: str
+    target: str
 
 
 class Translated(BaseModel):
-    """The translation of a text, or of each of a list. LibreTranslate itself has none of the last six."""
+    """The translation of a text, or of each of a list. LibreTranslate itself has none of the last seven."""
 
     translatedText: str | list[str]
     alternatives: list[str] | list[list[str]] | None = None
@@ -123,6 +136,11 @@ class Translated(BaseModel):
     )
     memory: list[Remembered] | list[list[Remembered]] | None = Field(
         default=None, description="entries of the translation memory, if the server has one: the same, or similar"
+    )
+    provenance: list[Origin] | list[list[Origin]] | None = Field(
+        default=None,
+        description="where each word comes from, where that was asked for: a term, or an entry of the translation "
+        "memory, if the word is not there without it",
     )
 
 
@@ -322,7 +340,7 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
 
     # A search gives as many alternatives as its beam holds; the default beam stays where that
     # suffices.
-    search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
+    search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks, provenance=form.provenance)
     # In a thread: the terms of a request are added to the terms of the server, which may be many.
     terms = await run_in_threadpool(service.terms_with, form.terms) if form.terms else service.terms
     job = TranslationJob(tuple(segments), direction, search, terms)
@@ -431,6 +449,7 @@ def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int, lang
     # Different hypotheses may detokenize to one text; `fromkeys` drops repeats and keeps the order.
     best, *alternatives = list(dict.fromkeys(texts))[:ranks]
     notes = [note for translation in translations for note in translation.notes]
+    origins = [origin for translation in translations for origin in translation.provenance or ()]
     found = [translation.remembered for translation in translations if translation.remembered]
     # A page is no surer than the least sure of its segments.
     confidences = [translation.confidence for translation in translations if translation.confidence is not None]
@@ -444,6 +463,7 @@ def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int, lang
         alarms=list(sort_alarms(name for translation in translations for name in translation.alarms)),
         missing_sentences=sum(translation.missing_sentences for translation in translations) or None,
         memory=[Remembered(**asdict(match)) for match in found],
+        provenance=[Origin(**asdict(origin)) for origin in origins] or None,
     )
 
 
