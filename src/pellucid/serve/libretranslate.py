@@ -49,6 +49,7 @@ _SAME = "the text is asked for in its own language, so it stays as it is"
 
 _OTHERS = f"other translations of each text; more than {_BEAM - 1} widen the search, which may find another best one"
 _TERMS = "source terms, and the target term that must translate each; in a form, the text of a JSON object"
+_FLAGS = {"true": True, "false": False, "": False}
 _PROVENANCE = "say where each word comes from: the model, a term, or a unit of the translation memory"
 _KEY = "a key of this server, unless the header Authorization holds it"
 _NO_KEY = "sent by clients of LibreTranslate; this server needs no key and ignores it"
@@ -68,6 +69,11 @@ def _read_number(value: Any) -> Any:
         return value
 
 
+def _read_flag(value: Any) -> Any:
+    """Return true or false as a form can say it; anything else is left to pydantic, and refused."""
+    return _FLAGS.get(value, value) if isinstance(value, str) else value
+
+
 class TranslateRequest(BaseModel):
     """Texts to translate. Fields of other names are ignored, and named in the header Pellucid-Ignored."""
 
@@ -79,7 +85,7 @@ class TranslateRequest(BaseModel):
     ] = "text"
     alternatives: Annotated[int, BeforeValidator(_read_number), Field(description=_OTHERS)] = 0
     terms: Annotated[dict[Term, Term] | None, Field(description=_TERMS)] = None
-    provenance: Annotated[bool, Field(description=_PROVENANCE)] = False
+    provenance: Annotated[bool, BeforeValidator(_read_flag), Field(strict=True, description=_PROVENANCE)] = False
     api_key: str | None = None
 
 
@@ -502,6 +508,9 @@ def _describe_form(form: type[BaseModel], service: Service, kind: str) -> dict[s
             numbers = "|".join(map(str, range(limits.alternatives + 1)))
             fields["alternatives"] |= {"type": ["number", "string", "null"], "pattern": f"^({numbers}|-[0-9]{{1,5}})?$"}
             fields["alternatives"]["exclusiveMaximum"] = fields["alternatives"].pop("maximum") + 1
+
+        flags = [True, False, *_FLAGS] if is_json else [*_FLAGS]
+        fields["provenance"] |= {"type": ["boolean", "string"], "enum": flags}
 
         table, _ = fields["terms"]["anyOf"]
         table["maxProperties"] = limits.request_terms
