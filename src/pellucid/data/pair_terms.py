@@ -33,11 +33,13 @@ from pellucid.data.tokenizer import EOS, UNK, Tokenizer, strip_eos
 _LEARNED_PAIRS = 20_000  # pairs from which the links and the forms of words are learned, spread evenly: 2 seconds
 _SAMPLED_PAIRS = 200  # pairs by which the length of marked ones is estimated
 _LONGEST_TERM = 3  # words of a term in training, on either side
-_NUMBERS_OF_TERMS = (1, 1, 1, 2, 2, 3)  # terms of a source, each as likely as its share in this list
+_NUMBERS_OF_TERMS = (1, 1, 2, 2, 3)  # terms of a source, each as likely as its share in this list
 _SINGLE_WORDS = 0.7  # share of the sources whose terms are single words, if it has some
-_REPLACED = 0.65  # share of the terms that have another translation than the text
+_ANY_WORDS = 0.3  # share of the sources in which the commonest words are terms, too: names may be among them
+_REPLACED = 0.7  # share of the terms that have another translation than the text
 _BASE_FORM = 0.5  # share of the others that are given in a form that a glossary may have
-_FOREIGN, _INFLECTED = 0.45, 0.3  # shares of the other words that the text has nowhere, and of those in the right form
+_FOREIGN, _INFLECTED = 0.38, 0.42  # shares of the other words that the text has nowhere, and of those in the right form
+_OTHER_FORM = 0.8  # share of the inflected ones that are told in another form, if there is one
 _CAPITAL, _WORD_CAPITAL = 0.6, 0.2  # shares with a capital, of the words that the text has nowhere and of the others
 _DRAWS = 10  # words drawn at most, so that one is never seen in the wrong form
 _LONGEST_SYLLABLE = 3  # letters of a piece in a word that is made of pieces
@@ -73,7 +75,10 @@ class _Side:
 
     def draw_inflected(self, word: str, random: Random) -> tuple[str, str]:
         """Return another word in the form that a word has, and as a glossary may have it."""
-        base = random.choice(self.forms.list_base_forms(word))
+        bases = self.forms.list_base_forms(word)
+        if random.random() < _OTHER_FORM:
+            bases = [base for base in bases if base != word.lower()] or bases
+        base = random.choice(bases)
         told, there = random.choice(self.forms.list_changed(base, word.lower()) or [(word, word)])
         return there, told
 
@@ -235,6 +240,8 @@ class PairTerms:
             if backwards:
                 links, read, written = [(j, i) for i, j in links], 1, 0
             common = self.sides[read].common, self.sides[written].common
+            if random.random() < _ANY_WORDS:
+                common = set[str](), set[str]()
             spans: list[tuple[Span, Span]] = []
             for span, other in list_term_spans(texts[read], texts[written], links, common):
                 if max(span[1] - span[0], other[1] - other[0]) <= _LONGEST_TERM:
