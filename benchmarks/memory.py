@@ -48,8 +48,10 @@ def main() -> None:
         elif match is None:
             kinds["without"].append(source)
 
-    print("| model | phrases | number | chrF | with memory | customer's words | with memory | seconds | with memory |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    columns = ("model", "phrases", "number", "chrF", "with memory", "customer's words", "with memory")
+    columns += ("seconds", "with memory", "of them named as the unit's")
+    print(f"| {' | '.join(columns)} |")
+    print(f"{'|---' * len(columns)}|")
     for path in options.models:
         model = pellucid.load(path, engine="torch")
         for kind, sources in kinds.items():
@@ -65,7 +67,21 @@ def main() -> None:
                 found = sum(len(words & set(split(text))) for words, text in zip(wanted, texts, strict=True))
                 row["words"].append(f"{found} of {sum(map(len, wanted))}")
             cells = [cell for name in ("chrF", "words", "seconds") for cell in row[name]]
+            cells.append(count_named(model, memory, chosen, wanted))
             print(f"| {path} | {kind} | {len(chosen)} | {' | '.join(cells)} |", flush=True)
+
+
+def count_named(model: pellucid.Model, memory: TranslationMemory, sources: list[str], wanted: list[set[str]]) -> str:
+    """Return how many of the customer's words that are written come, as it is said, from the unit that has them."""
+    named = written = 0
+    translations = model.translate(sources, translation_memory=memory, provenance=True)
+    for source, words, translation in zip(sources, wanted, translations, strict=True):
+        unit = memory.find(source)
+        for origin in translation.provenance or ():
+            if words.intersection(split(origin.word)):
+                written += 1
+                named += unit is not None and (origin.origin, origin.place) == ("memory", unit.place)
+    return f"{named} of {written}"
 
 
 def split(text: str) -> list[str]:

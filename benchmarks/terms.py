@@ -42,8 +42,10 @@ class Case(NamedTuple):
 def main() -> None:
     """Translate every set of cases with every model, and print a row for each."""
     options = parse_options(sys.argv[1:])
-    print("| model | terms | sentences | as they should be | term there | chrF | CPU seconds | without terms |")
-    print("|---|---|---|---|---|---|---|---|")
+    columns = ("model", "terms", "sentences", "as they should be", "term there", "named as the term's", "chrF")
+    columns += ("CPU seconds", "without terms")
+    print(f"| {' | '.join(columns)} |")
+    print(f"{'|---' * len(columns)}|")
     kinds = make_cases(options) if options.text else make_phrase_cases(options.sentences)
     for path in options.models:
         model = pellucid.load(path, engine=options.engine)
@@ -64,10 +66,25 @@ def main() -> None:
                 for text, case in zip(texts, cases, strict=True)
             )
             chrf = CHRF().corpus_score(texts, [expected]).score
-            print(f"| {path} | {kind} | {len(cases)} | {same} | {there} | {chrf:.1f} | {seconds[1]} | {seconds[0]} |")
+            cells = [path, kind, len(cases), same, there, count_named(model, cases), f"{chrf:.1f}", *seconds[::-1]]
+            print(f"| {' | '.join(map(str, cells))} |", flush=True)
             if options.show:
                 for case, text in islice(zip(cases, texts, strict=True), options.show):
                     print(f"    {case.source} {case.terms}\n        {text}\n        {case.expected}")
+
+
+def count_named(model: pellucid.Model, cases: list[Case]) -> str:
+    """Return how many terms that stand in the translations, and not in those without terms, are named so."""
+    named = there = 0
+    for case in cases:
+        translation = model.translate(case.source, terms=case.terms, provenance=True)
+        plain = model.translate(case.source).text.lower()
+        for term in case.terms.values():
+            if term.lower() in translation.text.lower() and term.lower() not in plain:
+                there += 1
+                origins = [origin for origin in translation.provenance or () if origin.target == term]
+                named += any(term.lower() in origin.word.lower() for origin in origins)
+    return f"{named} of {there}"
 
 
 def parse_options(arguments: list[str]) -> argparse.Namespace:

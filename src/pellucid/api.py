@@ -302,6 +302,7 @@ class Model:
         segment: int | None = None,
         sentences: Literal["auto", "split", "keep"] = "auto",
         terms: TermsLike = None,
+        translation_memory: "TranslationMemory | None" = None,
     ) -> "Trace":
         """Translate one sentence and record everything that led there: pieces, tensors, steps, and the beam's tree.
 
@@ -312,7 +313,9 @@ class Model:
         `segment`. `context` is the sentence before, for a model that was trained with it: the source begins with its
         pieces, as a later segment begins with the segment before it. With `sentences` = "keep" all its sentences are
         read together. The translation has the `terms`, as with `translate`; a model that was trained with terms reads
-        them in the source, between marks. `prefix_ids` are the tokens that the translation must begin with, `edits` are
+        them in the source, between marks. One that was trained with a memory reads a similar unit of the
+        `translation_memory` before the line; what the memory has for the very same line is to be given as the target.
+        `prefix_ids` are the tokens that the translation must begin with, `edits` are
         changes made during the run (see `Trace.edited`), and with a `drawing` the translation is drawn by chance
         instead of searched for.
         `keep` says which tensors are captured, by patterns of their names ("decoder.*.cross.pattern"); by default all
@@ -339,6 +342,7 @@ class Model:
             context=context,
             sentences=sentences,
             terms=_as_terms(terms),
+            similar="" if translation_memory is None else _find_similar(translation_memory, sentence),
         )
         return trace_sentence(origin, sentence, target, edits, segment)
 
@@ -451,6 +455,14 @@ def study_heads(
     from pellucid.interpret.studies.head_studies import study_heads_of
 
     return study_heads_of(model.bundle, sources, targets, on_progress)
+
+
+def _find_similar(memory: "TranslationMemory", sentence: str) -> str:
+    """Return the translation that a memory has of a similar sentence; ValueError where it has one of the same."""
+    match = memory.find(sentence)
+    if match is not None and match.is_exact:
+        raise ValueError(f"{match.place} of the memory is this sentence; trace it with target={match.target!r:.200}")
+    return match.target if match is not None else ""
 
 
 def _import_model_queries() -> "ModelQueries":

@@ -89,6 +89,26 @@ def test_marks_leave_the_source_as_it_is_and_the_target_has_what_they_say(tokeni
     assert min(kinds.values()) > 20, kinds
 
 
+def test_a_word_told_in_another_form_is_written_in_the_form_of_what_it_replaces(tokenizer, encoded, planted):
+    marks, inflected, alphabet, told_letters = tokenizer.term_marks, 0, set[str](), set[str]()
+    words = {word for target in make_texts(600)[1] for word in target.rstrip(".").split()}
+    for (source, target), (own_source, own_target) in zip(rows_of(planted[1]), rows_of(encoded), strict=True):
+        written, before = (tokenizer.decode_target(side).rstrip(".").split() for side in (target, own_target))
+        alphabet.update(*before, tokenizer.decode_source(own_source))
+        texts = [tokenizer.decode_source([source[i] for i in told]) for _, told in find_told_tokens(source, marks)]
+        told_letters.update(*texts)
+        for text in texts if len(texts) == 1 else ():
+            if text in " ".join(written).casefold() or len(written) != len(before):
+                continue
+            for word, replaced in zip(written, before, strict=True):
+                if word != replaced and word in words and is_inflected(word, text):
+                    inflected += 1
+                    assert word[-1] == replaced[-1]
+    assert inflected > 8
+    # Made-up words have letters that no text of the pairs has.
+    assert told_letters - alphabet - {" "}
+
+
 def test_backwards_the_marks_stand_in_what_is_translated_then(tokenizer, encoded, planted):
     every, marks = np.arange(100), set(tokenizer.term_marks)
     backwards = rows_of(planted[0].plant(encoded, every, every, seed=7, backwards=True))

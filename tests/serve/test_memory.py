@@ -23,8 +23,8 @@ def test_an_entry_of_the_memory_is_used_and_a_similar_one_offered():
         assert answer["translatedText"][1:] == [t.text for t in small_model().translate(["Yes or no?", LINES[1]])]
         assert answer["stop"][0] == "memory"
         assert answer["memory"] == [
-            [{"source": LINES[0], "target": "La pelota.", "similarity": 1.0}],
-            [{"source": "Yes or no.", "target": "Sí o no.", "similarity": 0.75}],
+            [{"source": LINES[0], "target": "La pelota.", "similarity": 1.0, "place": "pair 1"}],
+            [{"source": "Yes or no.", "target": "Sí o no.", "similarity": 0.75, "place": "pair 2"}],
             [],
         ]
         one = server.post("/translate", json=request_body(LINES[0], alternatives=2)).json()

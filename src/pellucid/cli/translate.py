@@ -90,6 +90,14 @@ def run_translate(
         str | None,
         file_option("write word alignments: 0-0 1-2 ..., each a source word and a target word"),
     ] = None,
+    provenance: Annotated[
+        bool,
+        flag(
+            "--provenance",
+            "with --json: say of each word whether it comes from the model, a term or a unit of the "
+            "memory; takes up to three times as long",
+        ),
+    ] = False,
     others: Annotated[
         list[str] | None,
         option(
@@ -213,6 +221,11 @@ def run_translate(
     With --memory, a line that is in the memory is not searched for: it gets the translation there,
     and "stop" is "memory". "memory" then shows the entry; for a line that is only similar, three
     quarters of the words and more, it offers that entry, which was not used.
+
+    With --provenance and --json, "provenance" has an object for each word: "word", "origin" and, for a
+    term or a unit, the "place" where it stands, its "source" and its "target". "origin" is "term" or
+    "memory" only where the word is not there when the line is translated without the terms, or
+    without the unit; "prefix" for words that were given; "model" otherwise.
 
     With --cluster, FILE may be a pattern in quotes, such as 'books/*.txt.gz', and --out is a folder,
     which gets a file for each: the same, byte for byte, as one process writes. Ray starts the

@@ -1,7 +1,7 @@
 """Translations as `pellucid translate` writes them: lines of text, as Moses does, or objects of JSON."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -45,9 +45,20 @@ def describe_translation(translation: "Translation") -> dict[str, Any]:
         "confidence": translation.confidence,
         "word_confidences": translation.word_confidences,
         "memory": translation.remembered,
+        "provenance": describe_origins(translation),
         "missing_sentences": translation.missing_sentences or None,
     }
     return always | {name: value for name, value in there_or_not.items() if value is not None}
+
+
+def describe_origins(translation: "Translation") -> list[dict[str, str]] | None:
+    """Return where each word comes from, without what is not known of it; None where that was not asked for."""
+    if translation.provenance is None:
+        return None
+    described = []
+    for origin in translation.provenance:
+        described.append({name: value for name, value in asdict(origin).items() if value})
+    return described
 
 
 @dataclass

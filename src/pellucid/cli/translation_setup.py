@@ -44,6 +44,8 @@ def refuse_unfit_options(options: Mapping[str, Any], file: str, is_document: boo
 
     if is_document:
         _refuse_options_of_lines(options, file)
+    if options["provenance"] and not options["json"]:
+        raise ValueError("--provenance is told by --json; add --json")
     if options["only_above"] is not None and options["json"]:
         reason = "--json writes the confidence of every line"
         raise ValueError(f"{reason}; leave out --only-above, or --json")
@@ -54,7 +56,7 @@ def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
     from pellucid.localize.documents.formats import DOCUMENT_FORMATS, document_suffix
 
     used = []
-    for name in ("only_above", "prefix", "alignments"):
+    for name in ("only_above", "prefix", "alignments", "provenance"):
         if options[name] not in (None, False):
             used.append(f"--{name.replace('_', '-')}")
 
@@ -87,6 +89,7 @@ def choose_search(options: Mapping[str, Any]) -> dict[str, Any]:
         beam=options["beam"],
         n_best=options["n_best"],
         alignments=options["alignments"] is not None,
+        provenance=options["provenance"],
         scores=with_scores,
     )
 

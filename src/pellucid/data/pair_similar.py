@@ -23,7 +23,9 @@ _INDEXED_PAIRS = 200_000  # pairs among which similar ones are looked for, sprea
 _POSTINGS = 4000  # sentences with a token of the source that are looked at, the rarest tokens first
 _CANDIDATES = 8  # sentences that share most tokens, whose similarity is measured
 _SAMPLED_PAIRS = 200  # pairs by which it is estimated how many have a similar one
-_RENAMED = 0.4  # share of the sources read so whose similar translation has a word that only this pair has, too
+_RENAMED = 0.75  # share of the sources read so whose similar translation has a word that only this pair has, too
+_MADE_UP = 0.6  # share of such words that no text has
+_MOST_CONTINUED = 3  # tokens behind the first one of a word that is made up
 _LEAST_LETTERS = 3  # of such a word
 _SIMILAR_SEED = 0x51B1A
 
@@ -111,11 +113,14 @@ class SimilarPairs:
         """Return a similar translation and the target with another word in the place of one that both have.
 
         A model that knows the usual word learns so to write the one that the memory has. The other word comes from any
-        target.
+        target, or is made up of the first token of a word and some that continue words.
         """
         words = self._list_words(told)
         common = sorted(set(words).intersection(self._list_words(target)))
         other = self._list_words(self.encoded.targets[random.randrange(len(self.encoded))].tolist())
+        if random.random() < _MADE_UP and self.continues_word:
+            continued = random.choices(sorted(self.continues_word), k=random.randint(1, _MOST_CONTINUED))
+            other = [(random.choice(sorted(self.begins_word)), *continued)]
         if not common or not other:
             return told, target
         old, new = random.choice(common), random.choice(other)

@@ -8,8 +8,7 @@ run shows the same, and so does any number of workers.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -34,34 +33,68 @@ from pellucid.data.tokenizer import EOS, UNK, Tokenizer, strip_eos
 _LEARNED_PAIRS = 20_000  # pairs from which the links and the forms of words are learned, spread evenly: 2 seconds
 _SAMPLED_PAIRS = 200  # pairs by which the length of marked ones is estimated
 _LONGEST_TERM = 3  # words of a term in training, on either side
-_NUMBERS_OF_TERMS = (1, 1, 1, 2, 2, 3)  # terms of a source, each as likely as its share in this list
+_NUMBERS_OF_TERMS = (1, 1, 2, 2, 3)  # terms of a source, each as likely as its share in this list
 _SINGLE_WORDS = 0.7  # share of the sources whose terms are single words, if it has some
-_REPLACED = 0.5  # share of the terms that have another translation than the text
-_COMMONEST_FORM = 0.5  # share of the others that are given in their commonest form
-_FOREIGN = 0.65  # share of these that the text has nowhere
-_ENDING = 2  # letters of a word that are its ending
+_ANY_WORDS = 0.3  # share of the sources in which the commonest words are terms, too: names may be among them
+_REPLACED = 0.7  # share of the terms that have another translation than the text
+_BASE_FORM = 0.5  # share of the others that are given in a form that a glossary may have
+_FOREIGN, _INFLECTED = 0.38, 0.42  # shares of the other words that the text has nowhere, and of those in the right form
+_OTHER_FORM = 0.8  # share of the inflected ones that are told in another form, if there is one
+_CAPITAL, _WORD_CAPITAL = 0.6, 0.2  # shares with a capital, of the words that the text has nowhere and of the others
+_DRAWS = 10  # words drawn at most, so that one is never seen in the wrong form
+_LONGEST_SYLLABLE = 3  # letters of a piece in a word that is made of pieces
 _LETTERS = re.compile(r"(\w+)")
 _TERM_SEED = 0x7E2D5  # so that noise draws other pairs
 
 
 @dataclass(frozen=True)
 class _Side:
-    """Words of one side: the common ones, at which no term begins or ends, the forms of each, and all by their ends."""
+    """Words of one side: the common ones, at which no term begins or ends, the forms of each, and parts of new ones."""
 
     common: set[str]
     forms: WordForms
-    words: list[str]
-    by_ending: dict[str, list[str]]
+    syllables: list[str]
 
     @classmethod
-    def learn(cls, sentences: Sequence[Sequence[str]]) -> "_Side":
-        """Learn the words of sentences."""
-        forms = WordForms(sentences)
-        words = [word for word in forms.counts if word.isalpha()]
-        by_ending = defaultdict[str, list[str]](list)
-        for word in words:
-            by_ending[word[-_ENDING:]].append(word)
-        return cls(find_common_words(sentences), forms, words, dict(by_ending))
+    def learn(cls, sentences: Sequence[Sequence[str]], pieces: Iterable[str]) -> "_Side":
+        """Learn the words of sentences; words that they have nowhere are made of short pieces, too."""
+        syllables = [piece for piece in pieces if piece.isalpha() and len(piece) <= _LONGEST_SYLLABLE]
+        # Names have letters that no word of the text has.
+        latin = [consonant + vowel for consonant in "bcdfghjklmnpqrstvwxyz" for vowel in "aeiou"]
+        return cls(find_common_words(sentences), WordForms(sentences), [*syllables, *latin])
+
+    def make_word(self, random: Random) -> str:
+        """Return a word that the text has nowhere: a beginning and an end of two words, or some pieces."""
+        words = self.forms.words
+        if random.random() < 0.5:
+            first, second = random.choice(words), random.choice(words)
+            word = first[: random.randint(1, max(1, len(first) - 1))] + second[random.randrange(len(second)) :]
+        else:
+            word = "".join(random.choices(self.syllables, k=random.randint(2, 4)))
+        return word.capitalize() if random.random() < _CAPITAL else word
+
+    def draw_inflected(self, word: str, random: Random) -> tuple[str, str]:
+        """Return another word in the form that a word has, and as a glossary may have it."""
+        bases = self.forms.list_base_forms(word)
+        if random.random() < _OTHER_FORM:
+            bases = [base for base in bases if base != word.lower()] or bases
+        base = random.choice(bases)
+        told, there = random.choice(self.forms.list_changed(base, word.lower()) or [(word, word)])
+        return there, told
+
+    def draw_other(self, word: str, random: Random) -> str:
+        """Return a word that stands in the place of another one as it is told, also where another form belongs.
+
+        It is no first form of a word with several, if the other word has several: such a one is inflected.
+        """
+        other = random.choice(self.forms.words)
+        for _ in range(_DRAWS):
+            if not self.forms.list_forms(word) or other not in self.forms.list_base_forms(other):
+                break
+            if not self.forms.list_forms(other):
+                break
+            other = random.choice(self.forms.words)
+        return other.capitalize() if random.random() < _WORD_CAPITAL else other
 
 
 @dataclass(frozen=True)
@@ -108,7 +141,7 @@ class PairTerms:
             sources.append(split_term_words(tokenizer.decode_source(source[count_context(source) :])))
             targets.append(split_term_words(tokenizer.decode_target(encoded.targets[i].tolist())))
         self.links = TermLinks(sources, targets)
-        self.sides = _Side.learn(sources), _Side.learn(targets)
+        self.sides = _Side.learn(sources, tokenizer.source_names), _Side.learn(targets, tokenizer.target_names)
         self.ratio = self._measure_ratio(encoded)
 
     def plant(
@@ -207,6 +240,8 @@ class PairTerms:
             if backwards:
                 links, read, written = [(j, i) for i, j in links], 1, 0
             common = self.sides[read].common, self.sides[written].common
+            if random.random() < _ANY_WORDS:
+                common = set[str](), set[str]()
             spans: list[tuple[Span, Span]] = []
             for span, other in list_term_spans(texts[read], texts[written], links, common):
                 if max(span[1] - span[0], other[1] - other[0]) <= _LONGEST_TERM:
@@ -235,14 +270,14 @@ class PairTerms:
             taken[1].update(range(*other))
             start, end = pair.words[written][other[0]].start(), pair.words[written][other[1] - 1].end()
             side, told = self.sides[written], text[start:end]
-            if random.random() < _REPLACED and side.words:
+            if random.random() < _REPLACED and side.forms.words:
                 replacement, told = self._replace_words(told, random, side)
                 # At the beginning of a sentence it has a capital, as what it replaces.
                 if text[start].isupper() and replacement[0].islower():
                     replacement = replacement[0].upper() + replacement[1:]
                 replacements.append((start, end, replacement))
-            elif random.random() < _COMMONEST_FORM:
-                told = _LETTERS.sub(lambda word, side=side: side.forms.commonest_form(word[0]), told)
+            elif random.random() < _BASE_FORM:
+                told = _LETTERS.sub(lambda word, side=side: random.choice(side.forms.list_base_forms(word[0])), told)
             terms.append(_PlannedTerm(tokens, told))
 
         if not replacements:
@@ -254,24 +289,22 @@ class PairTerms:
     def _replace_words(self, text: str, random: Random, side: _Side) -> tuple[str, str]:
         """Return other words in the place of each word of a translation, and the same as a glossary may have them.
 
-        Some the text has nowhere: they are the beginning of one word and the end of another, half of them with a
-        capital, like names. The others end as what they replace does, so that they may be the form that belongs there.
+        Some the text has nowhere, some have the form that belongs there and are told in another one, and some stand
+        there as they are told.
         """
         there, told = [], []
         for part in _LETTERS.split(text):
+            drawn = random.random()
             if not _LETTERS.fullmatch(part):
-                there.append(part)
-                told.append(part)
-            elif random.random() < _FOREIGN:
-                first, second = random.choice(side.words), random.choice(side.words)
-                word = first[: random.randint(1, max(1, len(first) - 1))] + second[random.randrange(len(second)) :]
-                word = word.capitalize() if random.random() < 0.5 else word
-                there.append(word)
-                told.append(word)
+                word = form = part
+            elif drawn < _FOREIGN:
+                word = form = side.make_word(random)
+            elif drawn < _FOREIGN + _INFLECTED:
+                form, word = side.draw_inflected(part, random)
             else:
-                word = random.choice(side.by_ending.get(part[-_ENDING:].lower(), side.words))
-                there.append(word)
-                told.append(side.forms.commonest_form(word) if random.random() < _COMMONEST_FORM else word)
+                word = form = side.draw_other(part, random)
+            there.append(form)
+            told.append(word)
         return "".join(there), "".join(told)
 
     def _encode(self, texts: Sequence[str], side: int) -> list[list[int]]:

@@ -7,6 +7,7 @@ links between them and none to other words, as in phrase-based translation (Koeh
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from math import ceil
 
 import numpy as np
@@ -22,6 +23,8 @@ _COMMON_WORDS = 60  # most frequent words of a side, at which no term begins or 
 _COMMON_SHARE = 0.05  # of the different words, that are these at most
 _ALIKE_SHARE = 0.7  # of the letters of the shorter one, with which two forms of a word begin alike
 _KEY = 3  # letters with which all forms of a word begin
+_ENDING = 2  # letters in which words that are inflected alike end alike
+_LEAST_CHANGED = 3  # words whose ending changes in one way, so that they are taken for forms
 _LONGEST_ENDING = 3  # letters by which one form of a word is longer than another, at most
 
 Links = list[tuple[int, int]]
@@ -215,24 +218,68 @@ def is_inflected(word: str, other: str) -> bool:
 
 
 class WordForms:
-    """How often each word of one side occurs, in small letters, and its forms: words that begin as it does."""
+    """How often each word of one side occurs, in small letters, and which words are forms of one.
+
+    Two words are forms of one if they begin alike, and if the endings of several other words change in the same way:
+    rojo and rojas, as negro and negras do, but not nuevo and nueve.
+    """
 
     def __init__(self, sentences: Iterable[Iterable[str]]):
         self.counts = Counter(word.lower() for sentence in sentences for word in sentence if _is_word(word))
+        self.words = [word for word in self.counts if word.isalpha()]
         self.by_beginning: dict[str, list[str]] = defaultdict(list)
+        self.by_ending: dict[str, list[str]] = defaultdict(list)
         # The most frequent first; of equal ones, the first in the alphabet.
-        for word, _ in sorted(self.counts.items(), key=lambda item: (-item[1], item[0])):
+        for word in sorted(self.words, key=lambda word: (-self.counts[word], word)):
             self.by_beginning[word[:_KEY]].append(word)
-        self._commonest: dict[str, str] = {}
+            self.by_ending[word[-1]].append(word)
+        self._forms: dict[str, list[str]] = {}
+        self._changes: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
 
-    def commonest_form(self, word: str) -> str:
-        """Return the most frequent form of a word: itself, where it has no more frequent one.
+    def list_forms(self, word: str) -> list[str]:
+        """Return the other forms of a word, the most frequent first.
 
-        >>> WordForms([["rojo", "rojo", "roja", "rosa"]]).commonest_form("Rojas")
-        'rojo'
+        >>> words = "rojo roja negro negra blanco blanca nuevo nueve".split()
+        >>> WordForms([words]).list_forms("Roja"), WordForms([words]).list_forms("nuevo")
+        (['rojo'], [])
         """
         key = word.lower()
-        if key not in self._commonest:
-            forms = (form for form in self.by_beginning.get(key[:_KEY], ()) if is_inflected(form, key))
-            self._commonest[key] = next(forms, key)
-        return self._commonest[key]
+        if key not in self._forms:
+            alike = self.by_beginning.get(key[:_KEY], ())
+            forms = [form for form in alike if form != key and is_inflected(form, key)]
+            self._forms[key] = [form for form in forms if len(self.list_changed(form, key)) >= _LEAST_CHANGED]
+        return self._forms[key]
+
+    def list_changed(self, form: str, word: str) -> list[tuple[str, str]]:
+        """Return pairs of words that differ in their ending as these two forms do, in small letters.
+
+        For a word and itself these are all words that end alike.
+
+        >>> WordForms(["rojo roja negro negra perro mesa".split()]).list_changed("rojo", "roja")
+        [('negro', 'negra'), ('rojo', 'roja')]
+        """
+        stem = sum(1 for _ in takewhile(lambda letters: letters[0] == letters[1], zip(form, word, strict=False)))
+        ending, changed = form[stem:], word[stem:]
+        alike = changed or word[-_ENDING if form == word else -1 :]
+        key = ending, changed, alike
+        if key not in self._changes:
+            pairs: list[tuple[str, str]] = []
+            for other in self.by_ending.get(word[-1:], ()):
+                first = other.removesuffix(changed) + ending
+                is_word = len(first) >= _KEY and first in self.counts
+                if other.endswith(alike) and is_word and is_inflected(first, other):
+                    pairs.append((first, other))
+            self._changes[key] = pairs
+        return self._changes[key]
+
+    def list_base_forms(self, word: str) -> list[str]:
+        """Return the forms of a word that a glossary may have: the most frequent one, and the shortest ones.
+
+        >>> words = "rojo roja rojas rojas negro negra negras blanco blanca blancas".split()
+        >>> WordForms([words]).list_base_forms("roja")
+        ['roja', 'rojas', 'rojo']
+        """
+        forms = [word.lower(), *self.list_forms(word)]
+        commonest = max(self.counts[form] for form in forms)
+        shortest = min(map(len, forms))
+        return sorted(form for form in forms if len(form) == shortest or self.counts[form] == commonest)

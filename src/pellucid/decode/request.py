@@ -56,6 +56,7 @@ class SearchOptions(TypedDict, total=False):
     repetition: Literal["retry", "keep"]
     markup: Literal["keep", "text"]
     alignments: bool
+    provenance: bool
     scores: bool
 
 
@@ -106,6 +107,11 @@ class SearchConfig:
         "tags, URLs, placeholders, code: carry them over as they are, or translate them as text",
     ] = "keep"
     alignments: Annotated[bool, "say which words of the source each word of the translation was read from"] = False
+    provenance: Annotated[
+        bool,
+        "say for each word of a translation whether the model, a term or a unit of the memory wrote it; lines with "
+        "terms or similar units are translated once more without them",
+    ] = False
     scores: Annotated[bool, "say how likely the translation is; without this a greedy search is faster"] = True
 
     @classmethod

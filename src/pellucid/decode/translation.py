@@ -18,11 +18,29 @@ class MemoryMatch:
     source: str
     target: str
     similarity: float
+    place: str = ""
+    """File and line of the entry, or which of several pairs it is."""
 
     @property
     def is_exact(self) -> bool:
         """Whether it is the same sentence, so that its translation is used."""
         return self.similarity == 1.0
+
+
+@dataclass(frozen=True)
+class WordOrigin:
+    """Where a word of a translation comes from.
+
+    Its origin is the model, a `term`, a unit of a `memory`, or the `prefix` that was given. A word
+    comes from a term or a unit only if it is not there without it. `place` is where the term or the
+    unit stands: file and line, or which pair it is; `source` and `target` are its two sides.
+    """
+
+    word: str
+    origin: Literal["model", "memory", "term", "prefix"] = "model"
+    place: str = ""
+    source: str = ""
+    target: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,7 +66,8 @@ class Translation:
     sentences fewer than its line the translation has, where the ends of sentences tell. `alarms`
     are the names of what went wrong, as far as the two texts tell (`find_alarms`). `grade` says
     whether a person can use it: "usable", "look" or "redo"; None where there was nothing to
-    translate, and without an alarm where the model was not calibrated.
+    translate, and without an alarm where the model was not calibrated. `provenance`, when asked for,
+    has the origin of each word of `text`; words are separated by white space.
     """
 
     text: str
@@ -67,3 +86,4 @@ class Translation:
     missing_sentences: int = 0
     alarms: tuple[str, ...] = ()
     grade: Grade | None = None
+    provenance: tuple[WordOrigin, ...] | None = None

@@ -127,11 +127,25 @@ class Translator:
             line = Line(text, first_line + i, prefix, context)
             asked.append(look_for_markup(line, self.reader, config, terms))
 
-        stages = select_stages(self, asked, config, terms, translation_memory, check_wanted)
+        return self.translate_lines(
+            asked, config, terms=terms, translation_memory=translation_memory, check_wanted=check_wanted
+        )
+
+    def translate_lines(
+        self,
+        lines: list[Line],
+        config: SearchConfig,
+        *,
+        terms: "Terminology | None" = None,
+        translation_memory: LineStageMaker | None = None,
+        check_wanted: Callable[[], None] = continue_always,
+    ) -> list[Translation]:
+        """Return the translation of each line with what was asked for it; arguments as of `translate`."""
+        stages = select_stages(self, lines, config, terms, translation_memory, check_wanted)
         search = SearchSegments(self.engine, self.tokenizer, self.models, config)
         translate = surround(search, stages)
         with self.models.inference():
-            return translate(asked)
+            return translate(lines)
 
     def translate_stream(
         self,

@@ -36,6 +36,8 @@ class Terms:
     exact: dict[str, tuple[str, ...]] = field(default_factory=dict)  # targets of each source term
     # Source terms that differ in case only, by what they have in common.
     any_case: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # Where each of the targets stands, by source term.
+    places: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
     base: "Terms | None" = None  # terms that these were added to: they stay as they are, however many there are
     # Tokenizers that are known to write all targets.
     checked_for: "WeakSet[Tokenizer]" = field(default_factory=WeakSet, compare=False, repr=False)
@@ -80,6 +82,7 @@ class Terms:
     def from_rows(cls, rows: Iterable[tuple[str, list[str]]]) -> "Terms":
         """Make terms from rows of two columns, each with the name that an error gives the row."""
         exact: dict[str, tuple[str, ...]] = {}
+        places: dict[str, tuple[str, ...]] = {}
         problems = []
         for row_name, row in rows:
             columns = [" ".join(column.split()) for column in row]
@@ -90,7 +93,9 @@ class Terms:
                 )
                 continue
             source = normalize_text(columns[0])
-            exact[source] = tuple(dict.fromkeys((*exact.get(source, ()), columns[1])))
+            if columns[1] not in exact.get(source, ()):
+                exact[source] = (*exact.get(source, ()), columns[1])
+                places[source] = (*places.get(source, ()), row_name)
 
         if problems:
             raise ValueError(join_problems(problems, limit=5))
@@ -101,7 +106,7 @@ class Terms:
             if not _is_acronym(source):
                 key = source.casefold()
                 any_case[key] = (*any_case.get(key, ()), source)
-        return cls(exact, any_case)
+        return cls(exact, any_case, places)
 
     def with_others(self, others: "Terms") -> "Terms":
         """Return the union of these terms and others.
@@ -160,6 +165,13 @@ class Terms:
         for term in self.terms_in_any_case(source.casefold()):
             targets.extend(self.exact_targets(term))
         return tuple(dict.fromkeys(targets))
+
+    def find_place(self, source: str, target: str) -> str:
+        """Return where the pair of a match stands: file and line, or which pair it is."""
+        for term in (source, *self.terms_in_any_case(source.casefold())):
+            if target in self.exact.get(term, ()):
+                return Path(self.places[term][self.exact[term].index(target)]).name
+        return self.base.find_place(source, target) if self.base is not None else ""
 
     def exact_targets(self, source: str) -> tuple[str, ...]:
         """Return the targets of a source term that is written exactly so; () when there is none."""

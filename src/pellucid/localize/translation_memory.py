@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from pellucid.data.corpus import SkippedPairs, read_valid_pairs
-from pellucid.data.formats.units import Sides
+from pellucid.data.corpus import SkippedPairs, describe_place, read_valid_units
+from pellucid.data.formats.units import Sides, Unit
 from pellucid.decode.line_segments import Line, LineSearch
 from pellucid.decode.translation import MemoryMatch, Translation
 
@@ -28,9 +28,16 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 class TranslationMemory:
     """Sentences and their translations; of several translations of one sentence the last counts."""
 
-    def __init__(self, pairs: Iterable[tuple[str, str]]):
-        latest = {_normalize_sentence(source): (source, target) for source, target in pairs}
-        self._entries = list(latest.values())
+    def __init__(self, pairs: Iterable[tuple[str, str] | Unit], file: str = ""):
+        """Index pairs, or the units of a `file`."""
+        latest: dict[str, tuple[str, str]] = {}
+        places: dict[str, tuple[int, int]] = {}
+        for number, pair in enumerate(pairs, start=1):
+            unit = pair if isinstance(pair, Unit) else Unit(number, *pair)
+            key = _normalize_sentence(unit.source)
+            latest[key], places[key] = (unit.source, unit.target), (unit.number, unit.line or 0)
+        self._entries, self._file = list(latest.values()), Path(file).name
+        self._places = array("Q", [number for place in places.values() for number in place])
         self._numbers = {key: number for number, key in enumerate(latest)}
         # Entries by the words in them: four bytes each, for a memory may have millions of
         # sentences.
@@ -53,7 +60,7 @@ class TranslationMemory:
         """
         skipped = SkippedPairs()
         sides = Sides(source_language, target_language)
-        return cls((source, target) for _, source, target in read_valid_pairs(path, None, _LONGEST, skipped, sides))
+        return cls(read_valid_units(path, None, _LONGEST, skipped, sides), str(path))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -75,7 +82,7 @@ class TranslationMemory:
             # The white space around the text is its own.
             start = len(text) - len(text.lstrip())
             end = len(text.rstrip())
-            return MemoryMatch(source, f"{text[:start]}{target.strip()}{text[end:]}", 1.0)
+            return MemoryMatch(source, f"{text[:start]}{target.strip()}{text[end:]}", 1.0, self._describe_place(number))
         return self._find_similar(key)
 
     def _find_similar(self, key: str) -> MemoryMatch | None:
@@ -97,8 +104,12 @@ class TranslationMemory:
             # Below 1, also where only what is not compared differs.
             similarity = min(similarity, 0.99)
             if similarity >= SIMILAR and (best is None or similarity > best.similarity):
-                best = MemoryMatch(source, target, round(similarity, 4))
+                best = MemoryMatch(source, target, round(similarity, 4), self._describe_place(number))
         return best
+
+    def _describe_place(self, entry: int) -> str:
+        number, line = self._places[2 * entry : 2 * entry + 2]
+        return describe_place(self._file, number, line or None) if self._file else f"pair {number:,}"
 
 
 @dataclass(frozen=True)

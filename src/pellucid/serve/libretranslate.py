@@ -51,6 +51,10 @@ _SAME = "the text is asked for in its own language, so it stays as it is"
 
 _OTHERS = f"other translations of each text; more than {_BEAM - 1} widen the search, which may find another best one"
 _TERMS = "source terms, and the target term that must translate each; in a form, the text of a JSON object"
+_FLAGS = {"true": True, "false": False, "": False}
+_PROVENANCE = (
+    "say where each word comes from: the model, a term, or a unit of the translation memory"
+)
 _KEY = "a key of this server, unless the header Authorization holds it"
 _NO_KEY = "sent by clients of LibreTranslate; this server needs no key and ignores it"
 
@@ -71,6 +75,11 @@ def _read_number(value: Any) -> Any:
         return value
 
 
+def _read_flag(value: Any) -> Any:
+    """Return true or false as a form can say it; anything else is left to pydantic, and refused."""
+    return _FLAGS.get(value, value) if isinstance(value, str) else value
+
+
 class TranslateRequest(BaseModel):
     """Texts to translate. Fields of other names are ignored, and named in the header Pellucid-Ignored."""
 
@@ -85,6 +94,9 @@ class TranslateRequest(BaseModel):
     ] = "text"
     alternatives: Annotated[int, BeforeValidator(_read_number), Field(description=_OTHERS)] = 0
     terms: Annotated[dict[Term, Term] | None, Field(description=_TERMS)] = None
+    provenance: Annotated[
+        bool, BeforeValidator(_read_flag), Field(strict=True, description=_PROVENANCE)
+    ] = False
     api_key: str | None = None
 
 
@@ -103,10 +115,21 @@ class Remembered(BaseModel):
     source: str
     target: str
     similarity: float = Field(ge=0, le=1)
+    place: str = Field(description="file and line of the entry")
+
+
+class Origin(BaseModel):
+    """Where a word of a translation comes from; a term or an entry with its place, its source and its target."""
+
+    word: str
+    origin: Literal["model", "memory", "term", "prefix"]
+    place: str
+    source: str
+    target: str
 
 
 class Translated(BaseModel):
-    """The translation of a text, or of each of a list. LibreTranslate itself has none of the last six."""
+    """The translation of a text, or of each of a list. LibreTranslate itself has none of the last seven."""
 
     translatedText: str | list[str]
     alternatives: list[str] | list[list[str]] | None = None
@@ -135,6 +158,11 @@ class Translated(BaseModel):
     memory: list[Remembered] | list[list[Remembered]] | None = Field(
         default=None,
         description="entries of the translation memory, if the server has one: the same, or similar",
+    )
+    provenance: list[Origin] | list[list[Origin]] | None = Field(
+        default=None,
+        description="where each word comes from, where that was asked for: a term, or an entry of the translation "
+        "memory, if the word is not there without it",
     )
 
 
@@ -355,8 +383,7 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
 
     # A search gives as many alternatives as its beam holds; the default beam stays where that
     # suffices.
-    search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
-
+    search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks, provenance=form.provenance)
     # In a thread: the terms of a request are added to the terms of the server, which may be many.
     terms = await run_in_threadpool(service.terms_with, form.terms) if form.terms else service.terms
     job = TranslationJob(tuple(segments), direction, search, terms)
@@ -491,6 +518,7 @@ def _assemble_text(
     alarms: list[str] = []
     confidences: list[float] = []
     found: list[Remembered] = []
+    origins: list[Origin] = []
     for translation in translations:
         notes += translation.notes
         alarms += translation.alarms
@@ -498,6 +526,8 @@ def _assemble_text(
             confidences.append(translation.confidence)
         if translation.remembered:
             found.append(Remembered(**asdict(translation.remembered)))
+        for origin in translation.provenance or ():
+            origins.append(Origin(**asdict(origin)))
 
     return Translated(
         translatedText=best,
@@ -514,6 +544,7 @@ def _assemble_text(
         missing_sentences=sum(translation.missing_sentences for translation in translations)
         or None,
         memory=found,
+        provenance=origins or None,
     )
 
 
@@ -562,6 +593,9 @@ def _describe_form(form: type[BaseModel], service: Service, kind: str) -> dict[s
                 "pattern": f"^({numbers}|-[0-9]{{1,5}})?$",
             }
             fields["alternatives"]["exclusiveMaximum"] = fields["alternatives"].pop("maximum") + 1
+
+        flags = [True, False, *_FLAGS] if is_json else [*_FLAGS]
+        fields["provenance"] |= {"type": ["boolean", "string"], "enum": flags}
 
         table, _ = fields["terms"]["anyOf"]
         table["maxProperties"] = limits.request_terms

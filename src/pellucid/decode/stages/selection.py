@@ -1,6 +1,8 @@
 """Says which stages stand around a search: those that its lines and its options ask for, and no other."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pellucid.decode.line_segments import Line, LineStageMaker, SearchStage
@@ -27,6 +29,15 @@ def select_stages(
     `SearchStage`.
     """
     stages: list[Callable[..., Any]] = []
+    if config.provenance:
+        from pellucid.decode.stages.provenance import NameOrigins
+
+        plain = replace(config, provenance=False, alignments=False)
+        again = partial(translator.translate_lines, config=plain, check_wanted=check_wanted)
+        reads_units = translator.memory_mark is not None and translation_memory is not None
+        without_terms = partial(again, translation_memory=translation_memory)
+        stages.append(NameOrigins(terms, without_terms, partial(again, terms=terms) if reads_units else None))
+
     if translator.calibration is not None:
         from pellucid.decode.stages.grades import GradeTranslations
 
@@ -67,7 +78,8 @@ def select_reading_stages(
         longest = translator.lengths.longest_trained
         stages.append(ReadContexts(translator.reader, translator.context, longest))
 
-    if translator.memory_mark is not None and translation_memory is not None:
+    reads_units = translation_memory is not None or any(line.similar for line in lines)
+    if translator.memory_mark is not None and reads_units:
         from pellucid.decode.stages.similar_units import ReadSimilarUnits
 
         mark, longest = translator.memory_mark, translator.lengths.longest

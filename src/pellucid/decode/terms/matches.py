@@ -49,6 +49,10 @@ class Terminology(Protocol):
         """
         ...
 
+    def find_place(self, source: str, target: str) -> str:
+        """Return where the pair of a match stands: file and line, or which pair it is."""
+        ...
+
     def refuse_unwritable(self, tokenizer: Tokenizer) -> None:
         """Raise ValueError, naming them, for targets that the model has no pieces for."""
         ...

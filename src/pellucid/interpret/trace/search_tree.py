@@ -207,9 +207,8 @@ class TracedLine:
 
 def choose_segment(
     translator: Translator,
-    line: str,
+    line: Line,
     config: SearchConfig,
-    context: str = "",
     number: int | None = None,
     prefix: str = "",
     terms: Terminology | None = None,
@@ -219,9 +218,9 @@ def choose_segment(
     Raises ValueError for a line without anything to translate, and for a number that none of its
     segments has.
     """
-    if context:
+    if line.context:
         require_context(translator, "context")
-    cut_line = _read_line(translator, Line(line, 1, context=context), config, terms)
+    cut_line = _read_line(translator, line, config, terms)
     count = len(cut_line.segments)
     if not count:
         raise ValueError("there is nothing to trace: no part of the line is translated")
@@ -236,7 +235,7 @@ def choose_segment(
         )
 
     chosen = cut_line.segments[(number or 1) - 1]
-    if context and not chosen.context_text and (number or 1) == 1:
+    if line.context and not chosen.context_text and (number or 1) == 1:
         raise ValueError(
             f"the sentence and its context have more than {translator.lengths.longest_trained} pieces, which the "
             "longest source of training had; shorten the context"
@@ -244,10 +243,9 @@ def choose_segment(
 
     if count == 1:
         if prefix:
-            cut_line = _read_line(translator, Line(line, 1, prefix, context), config, terms)
+            cut_line = _read_line(translator, replace(line, prefix=prefix), config, terms)
         return TracedLine(cut_line)
-
-    part = LinePart(line, list(cut_line.split_line.segments), number or 1, context)
+    part = LinePart(line.text, list(cut_line.split_line.segments), number or 1, line.context)
     text = part.segments[part.segment - 1]
     if prefix:
         # What it begins may be several sentences, so the segment is read anew, whole.

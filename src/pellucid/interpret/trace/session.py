@@ -17,7 +17,7 @@ from pellucid.data.context import join_context
 from pellucid.data.text.word_pieces import spell_pieces
 from pellucid.data.tokenizer import BOS, Tokenizer, strip_eos
 from pellucid.decode.alarms import find_alarms
-from pellucid.decode.line_segments import Segment
+from pellucid.decode.line_segments import Line, Segment
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.matches import Terminology
 from pellucid.decode.translator import Translator
@@ -98,7 +98,8 @@ class TraceOrigin:
     `prefix_ids`; `keep` holds patterns of the names of tensors to capture; `model_queries` answers
     a page's questions about the whole model. `markup` says what becomes of tags and addresses, and
     `sentences` of several sentences, as in `SearchConfig`; `context` is the sentence before, and
-    `terms` are to stand in the translation.
+    `terms` are to stand in the translation. `similar` is the translation of a similar sentence,
+    which the model reads first.
     """
 
     translator: Translator
@@ -112,6 +113,7 @@ class TraceOrigin:
     context: str = ""
     sentences: Literal["auto", "split", "keep"] = "auto"
     terms: Terminology | None = None
+    similar: str = ""
 
 
 class Trace(TraceData):
@@ -331,9 +333,8 @@ def trace_sentence(
     reading = config
     if is_given and segment is None:
         reading = replace(config, too_long="refuse", sentences="keep")
-    line = choose_segment(
-        translator, sentence, reading, origin.context, segment, beginning, origin.terms
-    )
+    asked = Line(sentence, 1, context=origin.context, similar=origin.similar)
+    line = choose_segment(translator, asked, reading, segment, beginning, origin.terms)
     part, read = line.part, line.segment
     context = origin.context
     if part is not None:
@@ -429,7 +430,10 @@ def trace_sentence(
         alarms=list(alarms),
         grade=translation.grade,
     )
-    facts = replace(facts, id=_identify_trace(facts, list(tensors), origin.terms is not None))
+    facts = replace(
+        facts,
+        id=_identify_trace(facts, list(tensors), origin.terms is not None or bool(origin.similar)),
+    )
     return Trace(facts, model.config, tensors, origin)
 
 
@@ -488,7 +492,7 @@ def _make_source_side(tokenizer: Tokenizer, read: Segment) -> TraceSide:
     return make_side(pieces, ids, text, normalised, spelled)
 
 
-def _identify_trace(facts: TraceFacts, tensors: Sequence[str], has_terms: bool) -> str:
+def _identify_trace(facts: TraceFacts, tensors: Sequence[str], reads_more: bool) -> str:
     """Return a name for the trace: equal for equal questions to equal models."""
     part = facts.part
     question = [
@@ -500,7 +504,7 @@ def _identify_trace(facts: TraceFacts, tensors: Sequence[str], has_terms: bool) 
         facts.target.ids if facts.forced else [],
         [asdict(edit) for edit in facts.edits],
     ]
-    if has_terms:
+    if reads_more:  # than the line: terms, or a similar translation
         question.append(facts.source.ids)
     if part is not None:
         question.insert(2, [part.line, part.segment, part.context])
