@@ -88,7 +88,7 @@ def map_shards(folder: Path, pairs: int, types: dict[str, str]) -> EncodedPairs:
             raise ValueError(f"{folder} stores {side} ids as {types.get(side)!r}; this version reads {_ID_TYPES}")
         starts, ids = map_numbers(folder / f"{side}.starts", "<i8"), map_numbers(folder / f"{side}.ids", types[side])
         sentences = PackedSentences(ids, starts)
-        if len(starts) != pairs + 1 or starts[0] != 0 or starts[-1] != len(ids) or sentences.lengths.min() < 1:
+        if len(starts) != pairs + 1 or starts[0] != 0 or starts[-1] != len(ids) or sentences.length_range[0] < 1:
             raise ValueError(
                 f"{folder}/{side}.starts and {side}.ids are not of {pairs:,} pairs: they were cut or changed"
             )
