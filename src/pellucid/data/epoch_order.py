@@ -79,6 +79,7 @@ class EpochOrder:
         if self.whole:
             pairs = epoch_blocks(self.shares, self.seed, self.epoch, self.shown, size=1).firsts
             return shuffle_into_batches(pairs, lengths_of, batch_tokens, self._generator())
+
         blocks = self._blocks[self._begin_of(window) : self._begin_of(window + 1)]
         random = self._generator(3, window)
         return shuffle_into_batches(blocks.list_pairs(), lengths_of, batch_tokens, random)
@@ -104,16 +105,19 @@ def epoch_blocks(
         first, end_of_corpus = end_of_corpus, end_of_corpus + share.pairs
         if shown is not None and not shown[number]:
             continue
+
         ring = np.arange(first, end_of_corpus, size, dtype=dtype)
         if begin % share.pairs or end % share.pairs:  # whole rounds are the same in any order
             # Seeded without the epoch: the ring keeps its order, so that an epoch can begin where the last stopped.
             np.random.Generator(np.random.PCG64([seed, number, 1])).shuffle(ring)
+
         blocks = PairBlocks(ring, np.minimum(end_of_corpus - ring, size, dtype=dtype))
         while begin < end:
             offset = begin % share.pairs
             stop = min(share.pairs, offset + end - begin)
             arcs.append(_cut_arc(blocks, offset, stop, share.pairs))
             begin += stop - offset
+
     # One arc is a whole ring, most often, and needs no second copy.
     if len(arcs) == 1:
         return arcs[0]

@@ -137,6 +137,7 @@ class PairNoise:
             block = indices[rows]
             numbers = self._draw_numbers(block, seed)
             noisy = expected[:, rows] * ratios[:, numbers]
+
             places = np.flatnonzero(numbers == names.index("sentences"))
             neighbours = _find_neighbours(encoded, block[places])
             places, neighbours = places[neighbours >= 0], neighbours[neighbours >= 0]

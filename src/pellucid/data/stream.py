@@ -172,6 +172,7 @@ class Stream(Iterator[Batch]):
         self.noise, self.terms, self.similar = noise, terms, similar
         self.stage = Stage(self.began.shown, self.began.noisy)
         self.whole = whole or len(encoded) <= PAIRS_AS_A_WHOLE
+
         # Batches of the window as indices, a function of (seed, epoch, window): computed again, not saved.
         self.window = window
         self.epoch_order = self._order_epoch()
