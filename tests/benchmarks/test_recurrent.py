@@ -166,6 +166,6 @@ def test_dropout_rises_with_the_epochs_in_both_networks():
         contestant = Runner(make(), OptimConfig(peak=0.01, dropout_rise=10.0), Stream(encoded, 256, seed=1))
         for update in range(3):
             contestant.run(contestant.seconds + 1e-9, 1.0)
-            rates[kind, update] = contestant.model.dropout.rate, contestant.stream.batches_per_epoch
+            rates[kind, update] = contestant.model.dropout.rate, len(contestant.stream.order)
     for (_, update), (rate, epoch) in rates.items():
         assert rate == pytest.approx(0.5 * update / epoch / 10)

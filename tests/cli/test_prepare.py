@@ -291,3 +291,15 @@ def test_training_on_shards_does_not_need_the_text(call, run_file, tmp_path):
     result = call("train", "small.toml", "--out", "out", *(word for change in changes for word in ("--set", change)))
     assert result.exit_code == 0, result.stderr
     assert os.listdir(tmp_path / "out" / "best")
+
+
+@pytest.mark.parametrize("corpora", ["0", "3-2", "2-4", "two", "1-"])
+def test_numbers_that_the_run_does_not_have_are_refused(call, corpora: str, tmp_path: Path):
+    lines = [f'[[data.corpus]]\nname = "{name}"\npairs = "{name}.tsv"\n' for name in "abc"]
+    (tmp_path / "run.toml").write_text("".join(lines) + "[train]\nsteps = 3\n", encoding="utf-8")
+    result = call("prepare", "run.toml", "--out", "shards", "--corpora", corpora)
+    assert result.exit_code == 2
+    assert f"--corpora is '{corpora}'" in result.stderr
+    assert "of the 3 corpora of the run" in result.stderr
+    result = call("prepare", "run.toml", "--corpora", "1-2")
+    assert "needs a directory of its own: --out" in result.stderr

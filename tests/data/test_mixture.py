@@ -1,13 +1,16 @@
 """Laws of mixing: each pair as often as its weight says, whatever the epoch."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from pellucid.data.batching import CorpusShare, count_by_corpus, epoch_pairs, index_type
+from pellucid.data.batching import CorpusShare, index_type
+from pellucid.data.epoch_order import count_by_corpus, epoch_blocks
 
 law = settings(derandomize=True, deadline=None, max_examples=100)
 WEIGHTS = st.sampled_from([0.1, 0.3, 0.5, 1.0, 1.1, 2.0, 2.5, 3.0])
@@ -16,10 +19,18 @@ SHARES = st.lists(st.tuples(st.integers(11, 37), WEIGHTS), min_size=1, max_size=
 )
 
 
+def epoch_pairs(shares: Sequence[CorpusShare], seed: int, epoch: int, size: int = 1) -> NDArray[np.integer]:
+    """Return the pairs that an epoch shows, which come from blocks of this size."""
+    blocks = epoch_blocks(shares, seed, epoch, None, size)
+    assert 1 <= blocks.pairs.min() <= blocks.pairs.max() <= size
+    assert blocks.count_by_corpus(shares).sum() == blocks.pairs.sum()
+    return blocks.list_pairs()
+
+
 @law
-@given(SHARES, st.integers(0, 3), st.integers(1, 12))
-def test_over_any_epochs_each_pair_is_seen_as_its_weight_says_to_within_one(shares, seed: int, epochs: int):
-    counts = Counter(i for epoch in range(epochs) for i in epoch_pairs(shares, seed, epoch).tolist())
+@given(SHARES, st.integers(0, 3), st.integers(1, 12), st.integers(1, 9))
+def test_over_any_epochs_each_pair_is_seen_as_its_weight_says_to_within_one(shares, seed: int, epochs: int, size: int):
+    counts = Counter(i for epoch in range(epochs) for i in epoch_pairs(shares, seed, epoch, size).tolist())
     first = 0
     for share in shares:
         for i in range(first, first + share.pairs):
@@ -29,9 +40,9 @@ def test_over_any_epochs_each_pair_is_seen_as_its_weight_says_to_within_one(shar
 
 
 @law
-@given(SHARES, st.integers(0, 3), st.integers(1, 12))
-def test_how_many_of_each_corpus_were_seen_follows_from_the_epoch(shares, seed: int, epochs: int):
-    expected = sum(count_by_corpus(shares, epoch_pairs(shares, seed, epoch)) for epoch in range(epochs))
+@given(SHARES, st.integers(0, 3), st.integers(1, 12), st.integers(1, 9))
+def test_how_many_of_each_corpus_were_seen_follows_from_the_epoch(shares, seed: int, epochs: int, size: int):
+    expected = sum(count_by_corpus(shares, epoch_pairs(shares, seed, epoch, size)) for epoch in range(epochs))
     assert [share.pairs_seen(epochs) for share in shares] == np.asarray(expected).tolist()
 
 

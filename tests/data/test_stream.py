@@ -68,12 +68,12 @@ def test_every_epoch_has_every_pair_once(encoded: EncodedPairs):
     stream = Stream(encoded, 61, seed=2)
     for epoch in range(3):
         assert stream.position == (2, epoch, 0)
-        indices = np.concatenate([next(stream).indices for _ in range(stream.batches_per_epoch)])
+        indices = np.concatenate([next(stream).indices for _ in range(len(stream.order))])
         assert sorted(indices) == list(range(31))
 
 
 def test_a_position_the_data_does_not_have_is_refused(encoded: EncodedPairs):
-    count = Stream(encoded, 61, seed=1).batches_per_epoch
+    count = len(Stream(encoded, 61, seed=1).order)
     with pytest.raises(ValueError, match=f"batch {count} of epoch 3 does not exist: an epoch of this data has {count}"):
         Stream(encoded, 61, 1, 3, count)
 
@@ -89,9 +89,19 @@ def mixed(request: pytest.FixtureRequest, encoded: EncodedPairs) -> EncodedPairs
     )
 
 
+@pytest.fixture(params=["a whole", "windows"])
+def order(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How an epoch is ordered; in windows of at most ten pairs, so that small streams have several."""
+    if request.param == "windows":
+        monkeypatch.setattr("pellucid.data.stream.PAIRS_AS_A_WHOLE", 0)
+        monkeypatch.setattr("pellucid.data.epoch_order.PAIRS_PER_BLOCK", 2)
+        monkeypatch.setattr("pellucid.data.epoch_order.BLOCKS_PER_WINDOW", 5)
+    return request.param
+
+
 @pytest.mark.parametrize("sorted_at_once", [5, 2**22])
 def test_a_mixed_stream_goes_on_from_any_position(
-    mixed: EncodedPairs, sorted_at_once: int, monkeypatch: pytest.MonkeyPatch
+    mixed: EncodedPairs, sorted_at_once: int, order: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("pellucid.data.batching.SORTED_AT_ONCE", sorted_at_once)
     stream, positions, batches = Stream(mixed, 61, seed=3), [], []
@@ -106,7 +116,7 @@ def test_a_mixed_stream_goes_on_from_any_position(
             assert batch.target_out.equal(expected.target_out)
 
 
-def test_the_ledger_of_a_stream_is_what_counting_gives(mixed: EncodedPairs):
+def test_the_ledger_of_a_stream_is_what_counting_gives(mixed: EncodedPairs, order: str):
     ends = np.cumsum([share.pairs for share in mixed.corpora])
     stream, counts = Stream(mixed, 61, seed=3), Counter({share.name: 0 for share in mixed.corpora})
     for _ in range(97):

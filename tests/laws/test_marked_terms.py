@@ -130,7 +130,7 @@ def test_what_stands_before_a_source_stays_there():
 def test_a_stream_shows_its_share_and_goes_on_with_the_same_marks(tokenizer, encoded):
     terms = PairTerms(encoded, tokenizer, 0.25, MOST_PIECES)
     stream = Stream(encoded, 400, seed=3, terms=terms)
-    made = [batch for _ in range(stream.batches_per_epoch) for batch in stream.advance().make_batches()]
+    made = [batch for _ in range(len(stream.order)) for batch in stream.advance().make_batches()]
     marked = sum(int((batch.source == tokenizer.term_marks[0]).any(dim=1).sum()) for batch in made)
     # Four standard deviations of a share of 600 pairs are 0.07.
     assert marked / 600 == pytest.approx(0.25, abs=0.07)

@@ -77,7 +77,7 @@ def test_backwards_nothing_stands_before(encoded, similar):
     stream = Stream(encoded, 100, seed=3, similar=similar)
     stream.enter(Stage(both_directions=True))
     marked: dict[bool, list[bool]] = {True: [], False: []}
-    for spec in stream.upcoming(stream.batches_per_epoch):
+    for spec in stream.upcoming(len(stream.order)):
         marked[spec.backwards] += [bool((batch.source == similar.mark).any()) for batch in spec.make_batches()]
     assert marked[True]
     assert not any(marked[True])

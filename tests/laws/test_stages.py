@@ -38,7 +38,10 @@ def test_each_stage_shows_its_corpora_and_the_ledger_counts_all_of_them(encoded)
             assert stream.ledger == {"web": counts["web"], "news": counts["news"]}
 
 
-def test_a_stream_goes_on_from_any_position_of_any_stage(encoded):
+@pytest.mark.parametrize("pairs_as_a_whole", [7, 2**22])
+def test_a_stream_goes_on_from_any_position_of_any_stage(encoded, pairs_as_a_whole, monkeypatch):
+    for name, value in (("PAIRS_AS_A_WHOLE", pairs_as_a_whole), ("PAIRS_PER_BLOCK", 3), ("BLOCKS_PER_WINDOW", 5)):
+        monkeypatch.setattr(f"pellucid.data.{'stream' if 'WHOLE' in name else 'epoch_order'}.{name}", value)
     stages = [FIRST] * 15 + [ALL] * 6 + [LAST] * 20
     stream, saved, seen = Stream(encoded, 61, seed=3), [], []
     for stage in stages:
@@ -47,8 +50,7 @@ def test_a_stream_goes_on_from_any_position_of_any_stage(encoded):
         spec = stream.advance()
         seen.append((spec.seed, spec.pairs.tolist()))
     for i, (position, began, ledger) in enumerate(saved):
-        seed, epoch, batch = position
-        resumed = Stream(encoded, 61, seed, epoch, batch, began)
+        resumed = Stream(encoded, 61, *position, began=began)
         assert resumed.ledger == ledger
         for stage, expected in zip(stages[i : i + 8], seen[i : i + 8], strict=True):
             resumed.enter(stage)

@@ -25,10 +25,10 @@ def same_batches(first: list[Batch], second: list[Batch]) -> bool:
 
 def test_upcoming_batches_are_those_that_come_and_the_stream_does_not_advance():
     peeked, plain = make_stream(), make_stream()
-    for _ in range(2 * peeked.batches_per_epoch):
+    for _ in range(2 * len(peeked.order)):
         position = peeked.position
         for number in (1, 3):
-            remaining = peeked.batches_per_epoch - peeked.batch
+            remaining = len(peeked.order) - peeked.batch
             assert len(peeked.upcoming(number)) == (number if number <= remaining else 0)
         [next_spec] = peeked.upcoming(1)
         assert peeked.position == position == plain.position
@@ -41,7 +41,7 @@ def test_upcoming_batches_are_those_that_come_and_the_stream_does_not_advance():
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_prefetched_batches_are_those_made_when_asked_for(workers, accumulate):
     stream, plain, prefetcher = make_stream(), make_stream(), Prefetcher()
-    for _ in range(2 * stream.batches_per_epoch // accumulate):
+    for _ in range(2 * len(stream.order) // accumulate):
         specs = [stream.advance() for _ in range(accumulate)]
         batches = prefetcher.batches(specs, stream.upcoming(accumulate), workers)
         assert same_batches(batches, worker_batches([plain.advance() for _ in range(accumulate)], workers))

@@ -10,7 +10,8 @@ from pellucid.cli.options import SETTINGS, argument, option
 
 PREPARE_EXAMPLES = """\
   pellucid prepare run.toml --out shards && pellucid train run.toml --set data.shards=shards
-  pellucid prepare run.toml --set tokenizer.vocabulary=32000"""
+  pellucid prepare run.toml --set tokenizer.vocabulary=32000
+  pellucid prepare run.toml --corpora 2-4 --tokenizer shards/1 --out shards/2"""
 
 
 def run_prepare(
@@ -20,6 +21,18 @@ def run_prepare(
         option("directory to write; default: data.shards of the run, or runs/NAME.shards", "DIR"),
     ] = None,
     change: Annotated[list[str] | None, SETTINGS] = None,
+    corpora: Annotated[
+        str | None,
+        option(
+            "numbers of the corpora to prepare, of those in the run file: other machines prepare the "
+            "rest, and data.shards lists all directories",
+            "FIRST-LAST",
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        option("take the tokenizer of another part, instead of learning one", "SHARDS"),
+    ] = None,
 ) -> None:
     """Read and encode the text of a run once, for long runs.
 
@@ -34,7 +47,11 @@ def run_prepare(
     from pellucid.training.shard_writing import prepare_shards
 
     settings = read_run(Path(run_file), change or ())
-    directory = Path(out or settings.data.shards or f"runs/{Path(run_file).stem}.shards")
+    numbers = None if corpora is None else _read_numbers(corpora, len(settings.data.corpora))
+    shards = settings.data.shards if isinstance(settings.data.shards, str) else None
+    if out is None and (numbers is not None or settings.data.shard_folders[1:]):
+        raise ValueError("a part of the corpora needs a directory of its own: --out DIR")
+    directory = Path(out or shards or f"runs/{Path(run_file).stem}.shards")
     # Progress goes to standard error: standard output
     # is the directory, for $(pellucid prepare ...).
     prepare_shards(
@@ -42,5 +59,20 @@ def run_prepare(
         directory,
         count_processors(),
         lambda message: typer.echo(message, err=True),
+        numbers,
+        None if tokenizer is None else Path(tokenizer),
     )
     write_lines([str(directory)])
+
+
+def _read_numbers(text: str, corpora: int) -> range:
+    """Return the numbers of corpora that `--corpora` names: one, or the first and the last."""
+    words = text.split("-")
+    if len(words) <= 2 and all(word.isdecimal() for word in words):
+        numbers = range(int(words[0]), int(words[-1]) + 1)
+        if numbers and numbers.start >= 1 and numbers.stop <= corpora + 1:
+            return numbers
+    raise ValueError(
+        f"--corpora is {text!r}; write a number, or the first and the last as in 2-4, of the {corpora} "
+        "corpora of the run"
+    )

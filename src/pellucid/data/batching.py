@@ -45,8 +45,11 @@ class CorpusShare:
         return int(epochs * self.pairs * Fraction(str(self.weight)))
 
 
-# Random pairs of an epoch that are sorted by length at a time: sorting takes several times the memory of the order.
+# Random pairs that are sorted by length at a time: sorting takes several times the memory of the order.
 SORTED_AT_ONCE = 2**22
+
+# Lengths of the sources and of the targets of pairs, by the numbers of these pairs.
+PairLengths = Callable[[NDArray[np.integer]], tuple[NDArray[np.integer], NDArray[np.integer]]]
 
 
 def index_type(pairs: int) -> type[np.integer]:
@@ -54,37 +57,8 @@ def index_type(pairs: int) -> type[np.integer]:
     return np.int32 if pairs <= 2**31 else np.int64
 
 
-def epoch_pairs(
-    shares: Sequence[CorpusShare], seed: int, epoch: int, shown: Sequence[bool] | None = None
-) -> NDArray[np.integer]:
-    """Return the indices of the pairs that an epoch shows, corpus by corpus; pairs are numbered across all corpora.
-
-    Corpora that are not `shown` are left out.
-    """
-    dtype, first, arcs = index_type(sum(share.pairs for share in shares)), 0, []
-    for number, share in enumerate(shares):
-        begin, end = share.pairs_seen(epoch), share.pairs_seen(epoch + 1)
-        if shown is not None and not shown[number]:
-            first += share.pairs
-            continue
-        ring = np.arange(first, first + share.pairs, dtype=dtype)
-        if begin % share.pairs or end % share.pairs:  # whole rounds are the same in any order
-            # Seeded without the epoch: the ring keeps its order, so that an epoch can begin where the last stopped.
-            np.random.Generator(np.random.PCG64([seed, number, 1])).shuffle(ring)
-        while begin < end:
-            offset = begin % share.pairs
-            arc = ring[offset : offset + end - begin]
-            arcs.append(arc)
-            begin += len(arc)
-        first += share.pairs
-    # One arc is a whole ring, most often, and needs no second copy.
-    return arcs[0] if len(arcs) == 1 else np.concatenate(arcs)
-
-
-def count_by_corpus(shares: Sequence[CorpusShare], pairs: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Count how many of these pairs belong to each corpus."""
-    ends = np.cumsum([share.pairs for share in shares])
-    return np.bincount(np.searchsorted(ends, pairs, side="right"), minlength=len(shares))
+# Sentences whose lengths are looked at together.
+_LENGTHS_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
@@ -102,10 +76,22 @@ class PackedSentences:
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
-        """The number of tokens of each sentence, kept in memory, while `starts` may be mapped from a file."""
-        lengths = np.empty(len(self), np.int32)
-        # Into 32 bits at once: the differences of 50 million starts take 400 MB.
-        return np.subtract(self.starts[1:], self.starts[:-1], out=lengths, casting="same_kind")
+        """The number of tokens of each sentence, kept in memory: only for sentences that are not too many for it."""
+        return np.diff(self.starts).astype(np.int32)
+
+    def lengths_of(self, indices: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the number of tokens of each of these sentences; nothing is kept."""
+        return (self.starts[indices + 1] - self.starts[indices]).astype(np.int32)
+
+    @cached_property
+    def length_range(self) -> tuple[int, int]:
+        """The number of tokens of the shortest and of the longest sentence, found in bounded memory."""
+        shortest, longest = 2**63, 0
+        for first in range(0, len(self), _LENGTHS_AT_ONCE):
+            lengths = np.diff(self.starts[first : first + _LENGTHS_AT_ONCE + 1])
+            shortest = min(shortest, int(lengths.min()))
+            longest = max(longest, int(lengths.max()))
+        return shortest, longest
 
     def pad_rows(self, indices: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the chosen sentences, one in each row, filled up with padding to the longest."""
@@ -236,24 +222,34 @@ def epoch_batches(
     batch_tokens: int,
     seed: int,
     epoch: int,
-    pairs: NDArray[np.integer] | None = None,
 ) -> list[NDArray[np.integer]]:
     """Return the batches of an epoch as arrays of indices: pairs of similar length, in an order set by (seed, epoch).
 
-    They contain every pair once, or the given `pairs`, an array that is shuffled and sorted in place. A batch has at
-    most `batch_tokens` target positions and twice as many source positions, padding included; a longer pair is a batch
-    of its own. Raises ValueError for a budget below one token.
+    They contain every pair once. A batch has at most `batch_tokens` target positions and twice as many source
+    positions, padding included; a longer pair is a batch of its own. Raises ValueError for a budget below one token.
+    """
+    random = np.random.Generator(np.random.PCG64([seed, epoch]))
+    order = np.arange(len(target_lengths), dtype=index_type(len(target_lengths)))
+    return shuffle_into_batches(order, lambda part: (source_lengths[part], target_lengths[part]), batch_tokens, random)
+
+
+def shuffle_into_batches(
+    pairs: NDArray[np.integer], lengths_of: PairLengths, batch_tokens: int, random: np.random.Generator
+) -> list[NDArray[np.integer]]:
+    """Return batches of these pairs as `epoch_batches` does; the array of pairs is shuffled and sorted in place.
+
+    Raises ValueError for a budget below one token.
     """
     if batch_tokens < 1:
         raise ValueError(f"batch_tokens is {batch_tokens}, a batch needs at least 1")
-    random = np.random.Generator(np.random.PCG64([seed, epoch]))
-    order = np.arange(len(target_lengths), dtype=index_type(len(target_lengths))) if pairs is None else pairs
-    random.shuffle(order)
+    random.shuffle(pairs)
     batches: list[NDArray[np.integer]] = []
-    for first in range(0, len(order), SORTED_AT_ONCE):
-        part = order[first : first + SORTED_AT_ONCE]
-        part[:] = part[_sort_by_length(source_lengths[part], target_lengths[part])]
-        batches += np.split(part, _batch_starts(source_lengths[part], target_lengths[part], batch_tokens))
+    for first in range(0, len(pairs), SORTED_AT_ONCE):
+        part = pairs[first : first + SORTED_AT_ONCE]
+        source_lengths, target_lengths = lengths_of(part)
+        order = _sort_by_length(source_lengths, target_lengths)
+        part[:] = part[order]
+        batches += np.split(part, _batch_starts(source_lengths[order], target_lengths[order], batch_tokens))
     return [batches[i] for i in random.permutation(len(batches))]
 
 

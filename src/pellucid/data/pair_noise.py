@@ -119,35 +119,40 @@ class PairNoise:
         return EncodedPairs(sides[0], sides[1])
 
     def expect_lengths(
-        self, encoded: EncodedPairs, ratios: NDArray[np.float64], seed: int
+        self,
+        encoded: EncodedPairs,
+        indices: NDArray[np.integer],
+        ratios: NDArray[np.float64],
+        seed: int,
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return about how many tokens `plant` gives the sides of each pair, so that batches can be made of them.
+        """Return about how many tokens `plant` gives the sides of these pairs, so that batches can be made of them.
 
         `ratios` come from `measure_ratios`.
         """
-        expected = np.stack([encoded.sources.lengths, encoded.targets.lengths])
+        sides = encoded.sources, encoded.targets
+        expected = np.stack([side.lengths_of(indices) for side in sides])
         names = [*self.config.shares]
-        for first in range(0, len(encoded), _LINES_AT_ONCE):
-            block = np.arange(first, min(first + _LINES_AT_ONCE, len(encoded)))
+        for first in range(0, len(indices), _LINES_AT_ONCE):
+            rows = slice(first, first + _LINES_AT_ONCE)
+            block = indices[rows]
             numbers = self._draw_numbers(block, seed)
-            noisy = expected[:, block] * ratios[:, numbers]
-            joined = block[numbers == names.index("sentences")]
-            neighbours = _find_neighbours(encoded, joined)
-            joined, neighbours = joined[neighbours >= 0], neighbours[neighbours >= 0]
+            noisy = expected[:, rows] * ratios[:, numbers]
+
+            places = np.flatnonzero(numbers == names.index("sentences"))
+            neighbours = _find_neighbours(encoded, block[places])
+            places, neighbours = places[neighbours >= 0], neighbours[neighbours >= 0]
             # Two sentences, and one end.
-            lengths = np.stack(
-                [side.lengths[joined] + side.lengths[neighbours] - 1 for side in (encoded.sources, encoded.targets)]
-            )
-            noisy[:, joined - first] = lengths
+            lengths = [side.lengths_of(block[places]) + side.lengths_of(neighbours) - 1 for side in sides]
+            noisy[:, places] = np.stack(lengths)
             is_short = noisy.max(axis=0) <= self.max_pieces
-            expected[:, block[is_short]] = np.rint(noisy[:, is_short])
+            expected[:, rows][:, is_short] = np.rint(noisy[:, is_short])
         return expected[0], expected[1]
 
     def measure_ratios(self, encoded: EncodedPairs) -> NDArray[np.float64]:
         """Return how many times longer each kind of noise makes the two sides, from some pairs; 1 without noise."""
         names = [*self.config.shares]
         sample = sample_evenly(len(encoded), _SAMPLED_PAIRS)
-        before = [int(side.lengths[sample].sum()) for side in (encoded.sources, encoded.targets)]
+        before = [int(side.lengths_of(sample).sum()) for side in (encoded.sources, encoded.targets)]
         ratios = np.ones((2, len(names) + 1))
         for number, name in enumerate(names):
             if name in NOISE_KINDS and self.config.shares[name]:

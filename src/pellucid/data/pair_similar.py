@@ -38,7 +38,7 @@ class SimilarPairs:
         assert tokenizer.memory_mark is not None
         self.encoded, self.mark, self.share, self.max_pieces = encoded, tokenizer.memory_mark, share, max_pieces
         self.indexed = sample_evenly(len(encoded), _INDEXED_PAIRS)
-        lengths = encoded.sources.lengths[self.indexed]
+        lengths = encoded.sources.lengths_of(self.indexed)
         rows = [encoded.sources[i] for i in self.indexed.tolist()]
         tokens = np.fromiter(chain.from_iterable(rows), np.int64, count=int(lengths.sum()))
         # Each token once a sentence, sorted by token: the sentences of token t are postings[starts[t]:starts[t + 1]].
@@ -77,9 +77,11 @@ class SimilarPairs:
             pack_sentences(targets, encoded.targets.ids.dtype.type),
         )
 
-    def expect_lengths(self, source_lengths: NDArray[np.int32], seed: int) -> NDArray[np.int32]:
-        """Return about how many tokens the sources have, so that batches can be made of them."""
-        chosen = self._draw(np.arange(len(source_lengths)), seed)
+    def expect_lengths(
+        self, source_lengths: NDArray[np.int32], numbers: NDArray[np.integer], seed: int
+    ) -> NDArray[np.int32]:
+        """Return about how many tokens the sources of these pairs have, so that batches can be made of them."""
+        chosen = self._draw(numbers, seed)
         return lengthen(source_lengths, chosen, self.growth, self.max_pieces)
 
     def find_similar(self, number: int) -> int | None:
@@ -144,9 +146,9 @@ class SimilarPairs:
         sample = sample_evenly(len(self.encoded), _SAMPLED_PAIRS)
         before = after = 0
         for number in sample.tolist():
-            length, similar = int(self.encoded.sources.lengths[number]), self.find_similar(number)
+            length, similar = len(self.encoded.sources[number]), self.find_similar(number)
             before += length
-            after += length + (0 if similar is None else int(self.encoded.targets.lengths[similar]) + 1)
+            after += length + (0 if similar is None else len(self.encoded.targets[similar]) + 1)
         return after / before
 
     def _draw(self, numbers: NDArray[np.integer], seed: int) -> NDArray[np.bool_]:

@@ -196,9 +196,11 @@ class PairTerms:
             packed.append(pack_sentences(side, before.ids.dtype.type))
         return EncodedPairs(packed[0], packed[1])
 
-    def expect_lengths(self, source_lengths: NDArray[np.int32], seed: int) -> NDArray[np.int32]:
-        """Return about how many tokens the sources have with marks, so that batches can be made of them."""
-        marked = self._draw(np.arange(len(source_lengths)), seed)
+    def expect_lengths(
+        self, source_lengths: NDArray[np.int32], numbers: NDArray[np.integer], seed: int
+    ) -> NDArray[np.int32]:
+        """Return about how many tokens the sources of these pairs have with marks, to make batches of them."""
+        marked = self._draw(numbers, seed)
         return lengthen(source_lengths, marked, self.ratio, self.max_pieces)
 
     def _measure_ratio(self, encoded: EncodedPairs) -> float:
@@ -206,7 +208,7 @@ class PairTerms:
         sample = sample_evenly(len(encoded), _SAMPLED_PAIRS)
         everywhere = np.ones(len(sample), np.bool_)
         marked = self._plant_where(everywhere, encoded, sample, sample, seed=0, backwards=False)
-        return int(marked.sources.lengths.sum()) / int(encoded.sources.lengths[sample].sum())
+        return int(marked.sources.lengths.sum()) / int(encoded.sources.lengths_of(sample).sum())
 
     def _draw(self, numbers: NDArray[np.integer], seed: int) -> NDArray[np.bool_]:
         """Draw whether the pairs with these numbers have marked terms."""

@@ -8,10 +8,10 @@ what they are.
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,12 +88,75 @@ def map_shards(folder: Path, pairs: int, types: dict[str, str]) -> EncodedPairs:
             raise ValueError(f"{folder} stores {side} ids as {types.get(side)!r}; this version reads {_ID_TYPES}")
         starts, ids = map_numbers(folder / f"{side}.starts", "<i8"), map_numbers(folder / f"{side}.ids", types[side])
         sentences = PackedSentences(ids, starts)
-        if len(starts) != pairs + 1 or starts[0] != 0 or starts[-1] != len(ids) or sentences.lengths.min() < 1:
+        if len(starts) != pairs + 1 or starts[0] != 0 or starts[-1] != len(ids) or sentences.length_range[0] < 1:
             raise ValueError(
                 f"{folder}/{side}.starts and {side}.ids are not of {pairs:,} pairs: they were cut or changed"
             )
         sides.append(sentences)
     return EncodedPairs(*sides)
+
+
+def join_mapped_pairs(parts: Sequence[EncodedPairs]) -> EncodedPairs:
+    """Return the pairs of several directories of shards, one behind the other; they stay where they are."""
+    if len(parts) == 1:
+        return parts[0]
+    sources = _join_sentences([part.sources for part in parts])
+    return EncodedPairs(sources, _join_sentences([part.targets for part in parts]))
+
+
+def _join_sentences(parts: Sequence[PackedSentences]) -> PackedSentences:
+    ids, starts, begins, end = [], [], [], 0
+    for part in parts:
+        ids.append(part.ids)
+        # The first start of each later part is the end of the one before.
+        starts.append(part.starts[1:] if starts else part.starts)
+        begins.append(end)
+        end += len(part.ids)
+    joined = JoinedArrays(ids, [0] * len(parts)), JoinedArrays(starts, begins)
+    # Sentences ask an array for its length, its type and the numbers at places, which these have.
+    return PackedSentences(*cast("tuple[NDArray[Any], NDArray[Any]]", joined))
+
+
+class JoinedArrays:
+    """Several arrays read as one, without a copy of them: the numbers of each, plus a number of its own.
+
+    >>> joined = JoinedArrays([np.array([0, 3]), np.array([1, 5])], plus=[0, 3])
+    >>> joined[1:4].tolist(), joined[np.array([3, 0])].tolist(), int(joined[2])
+    ([3, 4, 8], [8, 0], 4)
+    """
+
+    def __init__(self, arrays: Sequence[NDArray[Any]], plus: Sequence[int]) -> None:
+        """Join arrays of one type, which may be mapped from files."""
+        self._arrays, self._plus = tuple(arrays), tuple(plus)
+        self._ends = np.cumsum([len(array) for array in arrays])
+        self.dtype = arrays[0].dtype
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return self._read_slice(*key.indices(len(self)))
+        places = np.asarray(key)
+        places = np.where(places < 0, places + len(self), places)
+
+        owners = np.searchsorted(self._ends, places, side="right")
+        values = np.empty(places.shape, self.dtype)
+        for owner in np.unique(owners).tolist():
+            is_own = owners == owner
+            begin = int(self._ends[owner]) - len(self._arrays[owner])
+            values[is_own] = self._arrays[owner][places[is_own] - begin] + self._plus[owner]
+
+        return values[()]
+
+    def _read_slice(self, start: int, stop: int, step: int) -> NDArray[Any]:
+        assert step == 1
+        parts, begin = [np.empty(0, self.dtype)], 0
+        for array, plus, end in zip(self._arrays, self._plus, self._ends.tolist(), strict=True):
+            if begin < stop and start < end:
+                parts.append(array[max(0, start - begin) : stop - begin] + array.dtype.type(plus))
+            begin = end
+        return np.concatenate(parts)
 
 
 def map_numbers(path: Path, dtype: str) -> NDArray[Any]:

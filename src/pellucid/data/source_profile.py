@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,32 @@ class SourceProfile:
     words: tuple[str, ...] = ()
     # Sentences without a capital; None where a model of an older version has no count.
     small_letters: int | None = None
+
+    @classmethod
+    def join(cls, profiles: "Sequence[SourceProfile]") -> "SourceProfile":
+        """Return the profile of several samples together."""
+        if len(profiles) == 1:
+            return profiles[0]
+
+        sums: dict[str, Any] = {}
+        for name in ("sources", "without_letters", "capitals", "title_case", "shared"):
+            sums[name] = sum(getattr(one, name) for one in profiles)
+        for name in ("continuations", "marks", "spellings"):
+            counts = Counter[str]()
+            for one in profiles:
+                counts.update(getattr(one, name))
+            sums[name] = dict(counts)
+
+        columns = zip_longest(*(one.sentences for one in profiles), fillvalue=0)
+        sums["sentences"] = tuple(sum(column) for column in columns)
+        # The commonest of each, then the second of each, and so on.
+        ranks = zip_longest(*(one.words for one in profiles), fillvalue="")
+        sums["words"] = tuple(filter(None, dict.fromkeys(chain.from_iterable(ranks))))
+
+        small_letters = [one.small_letters for one in profiles if one.small_letters is not None]
+        if len(small_letters) == len(profiles):
+            sums["small_letters"] = sum(small_letters)
+        return cls(**sums)
 
     @property
     def several_sentences(self) -> float:

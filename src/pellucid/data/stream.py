@@ -1,4 +1,4 @@
-"""The endless stream of training batches, whose position is three integers."""
+"""The endless stream of training batches, whose position is three integers, or four where pairs are many."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,16 +13,14 @@ from pellucid.data.batching import (
     EncodedPairs,
     PackedSentences,
     collate,
-    count_by_corpus,
     cut_batches,
-    epoch_batches,
-    epoch_pairs,
     id_type,
     pack_sentences,
     reverse_batch,
 )
 from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs, SkippedPairs
+from pellucid.data.epoch_order import PAIRS_AS_A_WHOLE, EpochOrder, count_by_corpus
 from pellucid.data.pair_noise import PairNoise
 from pellucid.data.pair_similar import SimilarPairs
 from pellucid.data.pair_terms import PairTerms
@@ -150,15 +148,20 @@ class Stream(Iterator[Batch]):
         seed: int,
         epoch: int = 0,
         batch: int = 0,
+        window: int = 0,
+        *,
         began: StageBeginning | None = None,
         noise: PairNoise | None = None,
         terms: PairTerms | None = None,
         similar: SimilarPairs | None = None,
+        whole: bool = False,
     ) -> None:
         """Go on in the stage that `began` at some epoch; `noise` is planted in the stages that are noisy, `terms` and
         `similar` pairs in all.
 
-        Raises ValueError for no pairs, and for a position that this data does not have.
+        An epoch of many pairs has several windows (`EpochOrder`), except if it is to be ordered as a `whole`: older
+        versions did so, and a run keeps its order. Raises ValueError for no pairs, and for a position that this data
+        does not have.
         """
         if not len(encoded):
             raise ValueError("there are no sentence pairs to make batches of")
@@ -168,22 +171,37 @@ class Stream(Iterator[Batch]):
         self.began = began or StageBeginning(0, (0,) * len(self.corpora), (True,) * len(self.corpora))
         self.noise, self.terms, self.similar = noise, terms, similar
         self.stage = Stage(self.began.shown, self.began.noisy)
-        # Batches of the epoch as indices, a function of (seed, epoch): computed again, not saved in a checkpoint.
-        self.order = self._start_epoch()
-        if not 0 <= batch < len(self.order):
+        self.whole = whole or len(encoded) <= PAIRS_AS_A_WHOLE
+
+        # Batches of the window as indices, a function of (seed, epoch, window): computed again, not saved.
+        self.window = window
+        self.epoch_order = self._order_epoch()
+        where, windows = f"epoch {epoch}", self.epoch_order.windows
+        if not 0 <= window < windows:
             raise ValueError(
-                f"batch {batch} of epoch {epoch} does not exist: an epoch of this data has {len(self.order)} batches; "
+                f"window {window} of {where} does not exist: an epoch of this data has {windows} windows; "
+                "resume with the same corpus"
+            )
+        self.order = self._order_window()
+        if not 0 <= batch < len(self.order):
+            what = "an epoch" if windows == 1 else f"window {window}"
+            raise ValueError(
+                f"batch {batch} of {where} does not exist: {what} of this data has {len(self.order)} batches; "
                 "resume with the same corpus, tokenizer and batch_tokens"
             )
         self._seen_this_epoch = sum(
             (count_by_corpus(self.corpora, pairs) for pairs in self.order[:batch]),
-            np.zeros(len(self.corpora), dtype=np.int64),
+            self.epoch_order.count_before(window),
         )
 
     @property
-    def position(self) -> tuple[int, int, int]:
-        """The (seed, epoch, batch) of the next batch; saved after an update, it lets a run resume without repeating."""
-        return self.seed, self.epoch, self.batch
+    def position(self) -> tuple[int, ...]:
+        """The (seed, epoch, batch) of the next batch, and its window where an epoch has several.
+
+        Saved after an update, it lets a run resume without repeating.
+        """
+        position = self.seed, self.epoch, self.batch
+        return position if self.whole else (*position, self.window)
 
     def enter(self, stage: Stage) -> None:
         """Go on as this stage of the run says; where its pairs are others than before, a new epoch begins."""
@@ -194,19 +212,14 @@ class Stream(Iterator[Batch]):
         seen = tuple(self.ledger.values())
         # Always another epoch, so that no batch has the seed of one that was made before; only a run begins with 0.
         self.epoch += any(seen)
-        self.began, self.batch = StageBeginning(self.epoch, seen, shown, stage.noisy), 0
-        self.order = self._start_epoch()
-        self._seen_this_epoch[:] = 0
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """The number of batches of this epoch; where corpora have weights, epochs may differ."""
-        return len(self.order)
+        self.began = StageBeginning(self.epoch, seen, shown, stage.noisy)
+        self._start_epoch()
 
     @property
     def epochs(self) -> float:
         """The number of epochs completed, with the current one as a fraction."""
-        return self.epoch + self.batch / len(self.order)
+        windows = self.window + self.batch / len(self.order)
+        return self.epoch + windows / self.epoch_order.windows
 
     @property
     def ledger(self) -> dict[str, int]:
@@ -235,14 +248,15 @@ class Stream(Iterator[Batch]):
         return collate(spec.corpus, spec.pairs, spec.seed)
 
     def upcoming(self, batches: int) -> list[BatchSpec]:
-        """Return the specs of the next batches without advancing, or an empty list if this epoch has fewer."""
+        """Return the specs of the next batches without advancing, or an empty list if this window has fewer."""
         coming = self.order[self.batch : self.batch + batches]
         if len(coming) < batches:
             return []
         # A seed by position and not drawn one after the other: a resumed run, too, gives a batch its own.
         specs, noise = [], self.noise if self.stage.noisy else None
         for number, pairs in enumerate(coming, start=self.batch):
-            seed = _hash_to_seed(self.seed, self.epoch, number)
+            window = () if self.whole else (self.window,)
+            seed = _hash_to_seed(self.seed, self.epoch, number, *window)
             # By the seed, which follows from the position: a resumed run, and every worker, reverses the same ones.
             backwards = self.stage.both_directions and seed % 2 == 1
             planted = noise, self._epoch_seed, backwards, self.terms, self.similar
@@ -251,15 +265,18 @@ class Stream(Iterator[Batch]):
 
     def advance(self) -> BatchSpec:
         """Return the spec of the next batch, and advance the stream behind it."""
-        # There is always one: behind the last batch of an epoch the next epoch has begun.
+        # There is always one: behind the last batch of a window, the next one or the next epoch has begun.
         [spec] = self.upcoming(1)
         self.batch += 1
         self._seen_this_epoch += count_by_corpus(self.corpora, spec.pairs)
         if self.batch == len(self.order):
-            self.epoch, self.batch = self.epoch + 1, 0
+            self.batch, self.window = 0, self.window + 1
             self.order = []  # at millions of pairs, two orders at a time are too many
-            self.order = self._start_epoch()
-            self._seen_this_epoch[:] = 0
+            if self.window == self.epoch_order.windows:
+                self.epoch += 1
+                self._start_epoch()
+            else:
+                self.order = self._order_window()
         return spec
 
     @property
@@ -271,16 +288,36 @@ class Stream(Iterator[Batch]):
         assert self.noise is not None
         return self.noise.measure_ratios(self.encoded)
 
-    def _start_epoch(self) -> list[NDArray[np.integer]]:
-        lengths = self.encoded.sources.lengths, self.encoded.targets.lengths
+    def _start_epoch(self) -> None:
+        """Go to the first batch of this epoch."""
+        self.batch = self.window = 0
+        self.epoch_order = self._order_epoch()
+        self.order = self._order_window()
+        self._seen_this_epoch[:] = 0
+
+    def list_epoch(self) -> list[NDArray[np.integer]]:
+        """Return all batches of this epoch, for a look at them: of many pairs they take much memory."""
+        batches = []
+        for window in range(self.epoch_order.windows):
+            batches += self.epoch_order.make_batches(window, self._expect_lengths, self.batch_tokens)
+        return batches
+
+    def _order_epoch(self) -> EpochOrder:
+        return EpochOrder(self.corpora, self.seed, self.epoch, self.began.shown, self.whole)
+
+    def _order_window(self) -> list[NDArray[np.integer]]:
+        return self.epoch_order.make_batches(self.window, self._expect_lengths, self.batch_tokens)
+
+    def _expect_lengths(self, pairs: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return about how many tokens the sides of these pairs have when they are shown."""
         if self.noise is not None and self.stage.noisy:
-            lengths = self.noise.expect_lengths(self.encoded, self._noise_ratios, self._epoch_seed)
-        if self.terms is not None:
-            lengths = self.terms.expect_lengths(lengths[0], self._epoch_seed), lengths[1]
-        if self.similar is not None:
-            lengths = self.similar.expect_lengths(lengths[0], self._epoch_seed), lengths[1]
-        pairs = epoch_pairs(self.corpora, self.seed, self.epoch, self.began.shown)
-        return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch, pairs)
+            lengths = self.noise.expect_lengths(self.encoded, pairs, self._noise_ratios, self._epoch_seed)
+        else:
+            lengths = self.encoded.sources.lengths_of(pairs), self.encoded.targets.lengths_of(pairs)
+        for planter in (self.terms, self.similar):
+            if planter is not None:
+                lengths = planter.expect_lengths(lengths[0], pairs, self._epoch_seed), lengths[1]
+        return lengths
 
 
 def _hash_to_seed(*numbers: int) -> int:

@@ -21,7 +21,7 @@ from pellucid.training.data import (
     CorpusGlance,
     TrainingData,
     read_data,
-    read_shards_manifest,
+    read_shard_parts,
     write_held_out,
 )
 from pellucid.training.dev_evaluation import DevSet
@@ -200,7 +200,7 @@ def _say_direction(
 
     languages = None
     if run.data.shards:
-        recorded = read_shards_manifest(Path(run.data.shards)).get("languages")
+        recorded = read_shard_parts(run.data)[0].manifest.get("languages")
         languages = (recorded["source"], recorded["target"]) if recorded else None
     output.say(describe_direction(run.data, languages, initial))
 

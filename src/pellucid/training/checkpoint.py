@@ -134,12 +134,19 @@ def restore_state(state: TrainState, directory: Path) -> None:
     if stage := numbers.get("stage"):
         pairs_seen, shown = tuple(stage["pairs_seen"]), tuple(stage["shown"])
         began = StageBeginning(stage["epoch"], pairs_seen, shown, stage["noisy"])
-    seed, epoch, batch = numbers["stream"]
-    # A position is three integers: the order of the data is a function of the seed, the epoch and
-    # the stage.
-    old = state.stream
-    planted = old.noise, old.terms, old.similar
-    state.stream = Stream(old.encoded, old.batch_tokens, seed, epoch, batch, began, *planted)
+    # The order of the data is a function of the seed, the epoch and the stage. A position without a
+    # window is of few pairs, or of an older version, which ordered any number as a whole.
+    position, old = numbers["stream"], state.stream
+    state.stream = Stream(
+        old.encoded,
+        old.batch_tokens,
+        *position,
+        began=began,
+        noise=old.noise,
+        terms=old.terms,
+        similar=old.similar,
+        whole=len(position) == 3,
+    )
 
     counts = numbers["counts"]
     since_report = SinceReport(**counts.pop("since_report"))

@@ -170,7 +170,9 @@ class DataConfig:
         Field(ge=0),
     ] = 0
     shards: Annotated[
-        str | None, "directory that `pellucid prepare` wrote: the ids are read from there"
+        str | tuple[str, ...] | None,
+        "directory that `pellucid prepare` wrote, or several that hold parts of the corpora "
+        "(`prepare --corpora`): the ids are read from there",
     ] = None
     corpus: Annotated[
         tuple[CorpusConfig, ...], "instead of source and target: several corpora, each by weight"
@@ -292,6 +294,12 @@ class DataConfig:
     def tokenizer_of(self, languages: Sequence[str], tokenizer: Tokenizer) -> Tokenizer:
         """Return the tokenizer for the pairs of one direction."""
         return tokenizer.into(languages[1]) if self.directions else tokenizer
+
+    @property
+    def shard_folders(self) -> list[Path]:
+        """Directories of shards that are named, in any order."""
+        names = [self.shards] if isinstance(self.shards, str) else self.shards or ()
+        return [Path(name) for name in names]
 
     @property
     def dev_files(self) -> list[Path]:
@@ -652,12 +660,16 @@ def _resolve_paths(settings: Any, names: Sequence[str], folder: Path) -> Any:
     """
     reason = "a run reads its text several times, and again when it is resumed"
     given = [name for name in names if getattr(settings, name) is not None]
+    paths = {}
     for name in given:
-        path = getattr(settings, name)
+        value = getattr(settings, name)
+        if isinstance(value, tuple):
+            paths[name] = tuple(_resolve_path(folder, path) for path in value)
+            continue
         # Before it is made absolute: a pipe has no path of its own.
-        if path != "-":
-            refuse_read_once(folder / path, reason)
-    paths = {name: _resolve_path(folder, getattr(settings, name)) for name in given}
+        if value != "-":
+            refuse_read_once(folder / value, reason)
+        paths[name] = _resolve_path(folder, value)
     return replace(settings, **paths)
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
@@ -24,7 +25,7 @@ from pellucid.data.formats.objects import encode_jsonl
 from pellucid.data.formats.units import Sides, Unit
 from pellucid.data.lines import read_lines
 from pellucid.data.pair_noise import vary_case
-from pellucid.data.shards import map_shards
+from pellucid.data.shards import join_mapped_pairs, map_shards
 from pellucid.data.source_profile import (
     PROFILED_SOURCES,
     SourceProfile,
@@ -498,41 +499,108 @@ def _with_corpus_shares(
     return replace(encoded, corpora=tuple(shares))
 
 
+@dataclass(frozen=True)
+class ShardPart:
+    """Directory of shards, its manifest, and the numbers of the run's corpora that it holds, from 1."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    corpora: range
+
+
+def read_shard_parts(data: DataConfig) -> list[ShardPart]:
+    """Read the manifests of all directories of shards that a run names, in the order of the corpora.
+
+    Raises ValueError for a directory that holds no sound shards, for corpora that no directory
+    holds or that two hold, and for directories that were not made with one tokenizer.
+    """
+    parts, total = [], len(data.corpora)
+    for folder in data.shard_folders:
+        manifest = read_shards_manifest(folder)
+        first, last = manifest.get("part") or (1, len(manifest["corpora"]))
+        parts.append(ShardPart(folder, manifest, range(first, last + 1)))
+
+    parts.sort(key=lambda part: part.corpora.start)
+    if len(parts) == 1 and "part" not in parts[0].manifest:
+        return parts  # other numbers of corpora are named among the settings that differ
+
+    held = Counter(number for part in parts for number in part.corpora)
+    missing, twice, other = [], [], []
+    for number in range(1, max(total, *held) + 1):
+        if held[number] and number > total:
+            other.append(str(number))
+        elif not held[number]:
+            missing.append(str(number))
+        elif held[number] > 1:
+            twice.append(str(number))
+
+    problems = []
+    if missing:
+        problems.append(f"none holds corpus {', '.join(missing)}")
+    if twice:
+        problems.append(f"more than one holds corpus {', '.join(twice)}")
+    if other:
+        problems.append(f"one holds corpus {', '.join(other)}")
+
+    first = parts[0]
+    for part in parts[1:]:
+        if describe_tokenizer_files(part.manifest) != describe_tokenizer_files(first.manifest):
+            problems.append(
+                f"{part.folder} was cut into pieces by another tokenizer than {first.folder}"
+            )
+        elif part.manifest["dev"] != first.manifest["dev"]:
+            problems.append(f"{part.folder} holds out other pairs than {first.folder}")
+    if problems:
+        raise ValueError(
+            f"data.shards: {join_problems(problems)}; the run has {total} corpora, and each "
+            "directory is made from the same run file with `pellucid prepare RUN.toml --corpora "
+            f"FIRST-LAST --tokenizer {first.folder}`"
+        )
+    return parts
+
+
+def describe_tokenizer_files(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return size and checksum of each file of the tokenizer of some shards."""
+    files = manifest["files"]
+    return {name: files[name] for name in files if name.startswith("tokenizer.")}
+
+
 def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
     """Return the data of a run from the shards that it names, as `read_data` does.
 
     The ids stay on the disk until they are needed. Raises ValueError for a directory that holds no
     shards, is damaged, or was made from other text or with other settings.
     """
-    assert run.data.shards is not None
-    folder = Path(run.data.shards)
-    manifest = read_shards_manifest(folder)
-    problems = list(_explain_other_settings(run, tokenizer, manifest))
-    if not problems:
-        for path, recorded in zip(training_files(run.data), manifest["texts"], strict=True):
-            # A missing file is no problem: the shards hold all of its pairs.
-            if path.exists() and has_changed(path, recorded):
-                problems.append(f"{path} has changed since")
-    if problems:
-        raise ValueError(
-            f"{folder} is not of this run: {join_problems(problems)}; run `pellucid prepare` again"
-        )
+    parts = read_shard_parts(run.data)
+    for part in parts:
+        _refuse_other_shards(run, tokenizer, part)
 
-    shards_tokenizer = Tokenizer.load(folder, run.tokenizer)
+    first = parts[0]
+    shards_tokenizer = Tokenizer.load(first.folder, run.tokenizer)
     if tokenizer is not None and tokenizer.contents != shards_tokenizer.contents:
         raise ValueError(
-            f"{folder} was cut into pieces by another tokenizer than the run began with; prepare "
-            "it again"
+            f"{first.folder} was cut into pieces by another tokenizer than the run began with; "
+            "prepare it again"
         )
 
-    corpora = manifest["corpora"]
+    corpora, notes, mapped = list[dict[str, Any]](), list[str](), list[EncodedPairs]()
+    for part in parts:
+        total = sum(entry["pairs"] for entry in part.manifest["corpora"])
+        mapped.append(map_shards(part.folder, total, part.manifest["types"]))
+        corpora += part.manifest["corpora"]
+        notes += part.manifest["notes"]
+
     counts = [entry["pairs"] for entry in corpora]
-    encoded = map_shards(folder, sum(counts), manifest["types"])
-    encoded = _with_corpus_shares(encoded, counts, run.data)
+    encoded = _with_corpus_shares(join_mapped_pairs(mapped), counts, run.data)
+
     (dev_sets, dev_notes), held_out = read_dev_pairs(run.data), 0
-    if manifest["dev"]:
-        dev_sets = (read_held_out(folder, manifest["dev"]),)
-        held_out = len(manifest["dev"]["lines"])
+    if dev := first.manifest["dev"]:
+        dev_sets = (read_held_out(first.folder, dev),)
+        held_out = len(dev["lines"])
+
+    notes += dev_notes
+    for part in parts:
+        notes += _explain_other_overlap(run, part)
 
     accounts = []
     for corpus, entry in zip(run.data.corpora, corpora, strict=True):
@@ -541,22 +609,57 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
         name, trained_on = corpus.display_name, entry["pairs"]
         accounts.append(CorpusAccount(name, trained_on, ours, entry["left_out"]))
 
-    # Shards of older versions have no profile.
-    profile = None
-    if "sources" in manifest:
-        profile = read_source_profile(manifest["sources"], read_source_words(folder))
-    overlap = manifest.get("overlap") or {}
     return TrainingData(
         shards_tokenizer,
         encoded,
         dev_sets,
         fingerprint=combine_fingerprints([entry["fingerprint"] for entry in corpora]),
-        notes=(*manifest["notes"], *dev_notes, *_explain_other_overlap(run, manifest)),
+        notes=tuple(dict.fromkeys(notes)),
         accounts=tuple(accounts),
-        languages=find_languages(run.data) or manifest.get("languages"),
-        profile=profile,
-        dev_overlap=overlap.get("dev_pairs", 0),
+        languages=find_languages(run.data) or first.manifest.get("languages"),
+        profile=_join_profiles(parts),
+        dev_overlap=_count_overlap(parts),
     )
+
+
+def _refuse_other_shards(run: RunConfig, tokenizer: Tokenizer | None, part: ShardPart) -> None:
+    """Raise ValueError for shards that were made from other text or with other settings."""
+    problems = list(_explain_other_settings(run, tokenizer, part))
+    if not problems:
+        files = training_files(run.data, part.corpora)
+        for path, recorded in zip(files, part.manifest["texts"], strict=True):
+            # A missing file is no problem: the shards hold all of its pairs.
+            if path.exists() and has_changed(path, recorded):
+                problems.append(f"{path} has changed since")
+    if problems:
+        raise ValueError(
+            f"{part.folder} is not of this run: {join_problems(problems)}; run `pellucid prepare` "
+            "again"
+        )
+
+
+def _join_profiles(parts: Sequence[ShardPart]) -> SourceProfile | None:
+    """Return what the sources of all parts look like; None where older shards do not say it."""
+    profiles = []
+    for part in parts:
+        if "sources" not in part.manifest:
+            return None
+        words = read_source_words(part.folder)
+        profiles.append(read_source_profile(part.manifest["sources"], words))
+
+    return SourceProfile.join(profiles)
+
+
+def _count_overlap(parts: Sequence[ShardPart]) -> int:
+    """Count the pairs of the named dev sets that were found in the text of any part."""
+    found, most = set[int](), 0
+    for part in parts:
+        overlap = part.manifest.get("overlap") or {}
+        # Shards of older versions, which are never parts, have the number alone.
+        found.update(overlap.get("found", ()))
+        most = max(most, overlap.get("dev_pairs", 0))
+
+    return max(most, len(found))
 
 
 def describe_dev_text(data: DataConfig) -> dict[str, Any] | None:
@@ -568,9 +671,10 @@ def describe_dev_text(data: DataConfig) -> dict[str, Any] | None:
     return {"sha256": fingerprint, "allow_overlap": data.allow_overlap}
 
 
-def _explain_other_overlap(run: RunConfig, manifest: dict[str, Any]) -> Iterator[str]:
+def _explain_other_overlap(run: RunConfig, part: ShardPart) -> Iterator[str]:
     """Yield a sentence where shards were made with another dev set, or `data.allow_overlap`."""
-    ours, recorded, folder = describe_dev_text(run.data), manifest.get("dev_text"), run.data.shards
+    manifest, folder = part.manifest, part.folder
+    ours, recorded = describe_dev_text(run.data), manifest.get("dev_text")
     if ours is None:
         return
     if recorded is None or recorded["sha256"] != ours["sha256"]:
@@ -624,9 +728,15 @@ def read_shards_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any]:
-    """Return the settings that the ids depend on; the weights of corpora are not among them."""
+def shard_settings(
+    run: RunConfig, tokenizer: Tokenizer | None, numbers: range | None = None
+) -> dict[str, Any]:
+    """Return the settings that the ids depend on; the weights of corpora are not among them.
+
+    Corpora that do not have one of these `numbers` do not matter.
+    """
     data, noise = run.data, run.data.noise
+    corpora = select_corpora(data, numbers)
     settings = {
         "seed": run.seed,
         "data.max_characters": data.max_characters,
@@ -643,15 +753,15 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
     if marks := list_marks(data):
         settings["marks of data.terms and data.memory"] = marks
 
-    settings["files of each corpus"] = [len(_corpus_files(corpus)) for corpus in data.corpora]
+    settings["files of each corpus"] = [len(_corpus_files(corpus)) for corpus in corpora]
     if data.context:
         settings["data.context"] = data.context
     # Shards of version 0.2 do not have this setting, and need none.
-    languages = [[corpus.source_language, corpus.target_language] for corpus in data.corpora]
+    languages = [[corpus.source_language, corpus.target_language] for corpus in corpora]
     if any(map(any, languages)):
         settings["languages of each corpus"] = languages
     if data.directions:
-        settings["direction of each corpus"] = [list(corpus.languages) for corpus in data.corpora]
+        settings["direction of each corpus"] = [list(corpus.languages) for corpus in corpora]
 
     # A tokenizer that comes from the initial model, and is not learned from the text, is such a
     # setting itself.
@@ -662,10 +772,11 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
 
 
 def _explain_other_settings(
-    run: RunConfig, tokenizer: Tokenizer | None, manifest: dict[str, Any]
+    run: RunConfig, tokenizer: Tokenizer | None, part: ShardPart
 ) -> Iterator[str]:
     """Yield a sentence for each setting that differs from those the shards were made with."""
-    ours = shard_settings(run, tokenizer)
+    manifest = part.manifest
+    ours = shard_settings(run, tokenizer, part.corpora if "part" in manifest else None)
     for name in {**ours, **manifest["settings"]}:
         value, recorded = ours.get(name), manifest["settings"].get(name)
         # The seed matters only if something was drawn with it: held-out pairs, or a sample for the
@@ -679,9 +790,19 @@ def _corpus_files(corpus: CorpusConfig) -> list[Path]:
     return [Path(file) for file in corpus.files if file is not None]
 
 
-def training_files(data: DataConfig) -> list[Path]:
-    """Return all files of training text, corpus by corpus."""
-    return [path for corpus in data.corpora for path in _corpus_files(corpus)]
+def select_corpora(data: DataConfig, numbers: range | None) -> tuple[CorpusConfig, ...]:
+    """Return the corpora with these numbers, which count from 1, or all."""
+    if numbers is None:
+        return data.corpora
+    return data.corpora[numbers.start - 1 : numbers.stop - 1]
+
+
+def training_files(data: DataConfig, numbers: range | None = None) -> list[Path]:
+    """Return all files of training text, corpus by corpus; with `numbers`, of these corpora alone."""
+    files = []
+    for corpus in select_corpora(data, numbers):
+        files += _corpus_files(corpus)
+    return files
 
 
 def describe_text_file(path: Path) -> dict[str, Any]:

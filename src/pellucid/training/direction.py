@@ -56,7 +56,8 @@ def describe_direction(
         directions = [f"{_name(source)} to {_name(target)}" for source, target in data.directions]
         return f"It learns {_join(directions)}."
     if languages and not any(sides.languages for _, sides in read):
-        return f"It learns {_name(languages[0])} to {_name(languages[1])}, as {data.shards} says."
+        shards = data.shard_folders[0]
+        return f"It learns {_name(languages[0])} to {_name(languages[1])}, as {shards} says."
 
     _refuse_opposite_directions(read)
 

@@ -1,6 +1,7 @@
 """Training pairs that share a sentence with a named dev set, as `pellucid check --against` finds them."""
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 from pellucid.data.context import split_context
 from pellucid.data.corpus import SentencePairs, SkippedPairs, describe_place
@@ -79,6 +80,11 @@ class DevOverlap:
     def standing(self) -> int:
         """Number of dev pairs that were found in the training text."""
         return sum(self._found[pair] for pair in self._pairs)
+
+    def row(self) -> dict[str, Any]:
+        """Return the counts, and which of the dev pairs were found, as shards record them."""
+        found = [number for number, pair in enumerate(self._pairs) if self._found[pair]]
+        return {"dev_pairs": self.standing, "training_pairs": self.sharing, "found": found}
 
     def notes(self) -> list[str]:
         """Return the sentence about what was found, none where there is no overlap."""

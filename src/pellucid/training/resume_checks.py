@@ -13,7 +13,7 @@ from pellucid.training.data import (
     TrainingData,
     describe_text_file,
     has_changed,
-    read_shards_manifest,
+    read_shard_parts,
     training_files,
 )
 from pellucid.training.tracking import MLFLOW_FILE, TENSORBOARD_FOLDER
@@ -140,7 +140,9 @@ def record_texts(run: RunConfig, data: TrainingData, out: Path) -> None:
     if run.data.shards:
         # Shards carry the description of the text they were made from, which may not be there any
         # more.
-        training = read_shards_manifest(Path(run.data.shards))["texts"]
+        training = []
+        for part in read_shard_parts(run.data):
+            training += part.manifest["texts"]
     else:
         training = list(map(describe_text_file, training_files(run.data)))
     texts = {

@@ -163,7 +163,7 @@ def save_model(setup: RunSetup, state: TrainState, name: str, evaluation: Evalua
 def _describe_training(setup: RunSetup, state: TrainState) -> dict[str, Any]:
     """Return what the manifest of a model says of its text and its training."""
     run, data, initial = setup.run, setup.data, setup.initial_model
-    longest = int(state.stream.encoded.sources.lengths.max())  # translation splits longer lines
+    _, longest = state.stream.encoded.sources.length_range  # translation splits longer lines
     facts: dict[str, Any] = {
         "data": data.fingerprint,
         "pairs": [account.row() for account in data.accounts],

@@ -9,7 +9,7 @@ import json
 import shutil
 import signal
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -27,6 +27,7 @@ from pellucid.data.tokenizer import Tokenizer, sample_lines
 from pellucid.store.atomic import (
     MANIFEST,
     explain_unfinished_work,
+    join_problems,
     read_json,
     replace_directory,
     unfinished_folder,
@@ -35,7 +36,7 @@ from pellucid.store.atomic import (
     write_text_whole,
 )
 from pellucid.training import data
-from pellucid.training.config import DataConfig, RunConfig
+from pellucid.training.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.training.data import (
     DEV_FILE,
     FORMAT,
@@ -43,6 +44,7 @@ from pellucid.training.data import (
     describe_dev_text,
     describe_profile,
     describe_text_file,
+    describe_tokenizer_files,
     draw_dev_pairs,
     find_languages,
     has_changed,
@@ -53,6 +55,7 @@ from pellucid.training.data import (
     read_overlap,
     read_shards_manifest,
     reading_notes,
+    select_corpora,
     shard_settings,
     training_files,
     training_pairs,
@@ -86,9 +89,13 @@ class CorpusFacts:
 
 
 def _learn_from_text(
-    run: RunConfig, folder: Path, say: Say, initial: Tokenizer | None = None
+    run: RunConfig,
+    corpora: Sequence[CorpusConfig],
+    folder: Path,
+    say: Say,
+    given: Tokenizer | None = None,
 ) -> tuple[Tokenizer, dict[str, Any]]:
-    """Return the tokenizer, `initial` or learned, and the facts that the first reading finds."""
+    """Return the tokenizer, `given` or learned, and the facts that a first reading finds."""
     # Written last: with it, an earlier call has finished this reading.
     if (folder / "facts.json").exists():
         return Tokenizer.load(folder, run.tokenizer), read_json(folder / "facts.json")
@@ -96,10 +103,10 @@ def _learn_from_text(
     say(describe_direction(run.data))
     say("reading the text")
     dev = draw_dev_pairs(run.data, run.seed)
-    facts = [CorpusFacts() for _ in run.data.corpora]
+    facts = [CorpusFacts() for _ in corpora]
     overlap = read_overlap(run.data)
-    rows = count_rows(run.data, dev, facts, overlap)
-    if initial is None:
+    rows = count_rows(run.data, dev, facts, overlap, corpora)
+    if given is None:
         sample = sample_lines(rows, data.TOKENIZER_SENTENCES, run.seed)
         profile = profile_sample(sample, len(sample))
         total = sum(counts.pairs for counts in facts)
@@ -112,13 +119,13 @@ def _learn_from_text(
         # Reads all rows for their facts.
         sample = sample_lines(rows, PROFILED_SOURCES, run.seed)
         profile = profile_sample(sample, len(sample))
-        tokenizer = initial
+        tokenizer = given
     tokenizer.save(folder)
     write_source_words(folder, profile)
 
-    corpora, notes = [], []
+    rows_of_facts, notes = [], []
     for corpus_facts in facts:
-        corpora.append(corpus_facts.row())
+        rows_of_facts.append(corpus_facts.row())
         notes += reading_notes(corpus_facts.skipped)
     if overlap:
         notes += overlap.notes()
@@ -127,13 +134,13 @@ def _learn_from_text(
         _write_held_out(folder, dev)
 
     total = sum(corpus_facts.pairs for corpus_facts in facts)
-    was_sampled = initial is None and total > data.TOKENIZER_SENTENCES
+    was_sampled = given is None and total > data.TOKENIZER_SENTENCES
     written = {
-        "corpora": corpora,
+        "corpora": rows_of_facts,
         "notes": [*notes, *tokenizer.notes, *describe_profile(profile)],
         "sources": profile.as_json(),
         "dev": None if dev is None else {"files": dev.files, "lines": list(dev.lines)},
-        "overlap": overlap and {"dev_pairs": overlap.standing, "training_pairs": overlap.sharing},
+        "overlap": overlap and overlap.row(),
         "languages": find_languages(run.data),
         "drawn": dev is not None or was_sampled,
     }
@@ -154,9 +161,10 @@ def count_rows(
     dev: SentencePairs | None,
     facts: list[CorpusFacts],
     overlap: DevOverlap | None = None,
+    corpora: Sequence[CorpusConfig] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of all corpora to train on, without their lines, and count them in `facts`."""
-    for corpus, corpus_facts in zip(data.corpora, facts, strict=True):
+    """Yield the pairs of all corpora, or of some, without their lines, and count them in `facts`."""
+    for corpus, corpus_facts in zip(corpora or data.corpora, facts, strict=True):
         for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped, overlap):
             corpus_facts.pairs += 1
             corpus_facts.digest.update(f"{source}\n{target}\n".encode())
@@ -172,24 +180,41 @@ def count_training_pairs(data: DataConfig, seed: int) -> int:
     return count
 
 
-def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
-    """Write the corpora of `run` as shards to `out`, as a whole or not at all.
+def prepare_shards(
+    run: RunConfig,
+    out: Path,
+    workers: int,
+    say: Say,
+    numbers: range | None = None,
+    tokenizer_of: Path | None = None,
+) -> None:
+    """Write the corpora of `run`, or some of them, as shards to `out`, as a whole or not at all.
+
+    `numbers` are the numbers of the corpora, from 1.
 
     Shards that are there are replaced. The text of a run from an initial model is encoded by that
-    model's tokenizer. Raises ValueError for text that cannot be trained on, for an `out` that holds
-    something else, and for a file that changes meanwhile.
+    model's tokenizer, other text by the tokenizer of the shards in `tokenizer_of`, or a new one. Raises
+    ValueError for text that cannot be trained on, for an `out` that holds something else, for a
+    file that changes meanwhile, and for a tokenizer that was learned with other settings.
     """
     out = out.resolve()
     _refuse_non_shards(out)
+    corpora = select_corpora(run.data, numbers)
     with explain_unfinished_work(out):
         initial = initial_tokenizer(run)
         # A dev set that cannot be read is refused here, and not after hours.
         recipe = {
             "shards_format": FORMAT,
             "dev_text": describe_dev_text(run.data),
-            "settings": shard_settings(run, initial),
-            "texts": [describe_text_file(path) for path in training_files(run.data)],
+            "settings": shard_settings(run, initial, numbers),
+            "texts": [describe_text_file(path) for path in training_files(run.data, numbers)],
         }
+        if numbers is not None:
+            recipe["part"] = [numbers.start, numbers.stop - 1]
+        given = initial
+        if tokenizer_of is not None:
+            given = _read_tokenizer(run, tokenizer_of, recipe["settings"])
+            recipe["tokenizer"] = describe_tokenizer_files(read_shards_manifest(tokenizer_of))
         if shards_are_done(out, recipe):
             if _is_work_folder(unfinished_folder(out)):
                 shutil.rmtree(unfinished_folder(out))  # left by a crash after the last step
@@ -198,8 +223,8 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
 
         work = _open_work_folder(unfinished_folder(out), recipe, say)
         if not shards_are_done(work / "whole", recipe):
-            tokenizer, facts = _learn_from_text(run, work / "learned", say, initial)
-            parts = write_parts(run, tokenizer, facts, work / "parts", workers, say)
+            tokenizer, facts = _learn_from_text(run, corpora, work / "learned", say, given)
+            parts = write_parts(run, corpora, tokenizer, facts, work / "parts", workers, say)
             # The text is read twice: a file that changed in between would not match its facts.
             for text in recipe["texts"]:
                 if has_changed(Path(text["path"]), text):
@@ -212,8 +237,24 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
 
         manifest = read_shards_manifest(out)
         total = sum(entry["pairs"] for entry in manifest["corpora"])
-        setting = f"data.shards = {json.dumps(str(out))}"
-        say(f"{total:,} pairs are in {out}; a run trains on them with {setting}")
+        if numbers is None:
+            setting = f"data.shards = {json.dumps(str(out))}"
+            say(f"{total:,} pairs are in {out}; a run trains on them with {setting}")
+        else:
+            say(f"{total:,} pairs are in {out}; list it in data.shards, with the other parts")
+
+
+def _read_tokenizer(run: RunConfig, folder: Path, settings: dict[str, Any]) -> Tokenizer:
+    """Return the tokenizer of other shards, which must have been learned with the same settings."""
+    recorded, problems = read_shards_manifest(folder)["settings"], []
+    if run.model.start:
+        problems.append("model.start has a tokenizer already")
+    for name, value in settings.items():
+        if name.startswith("tokenizer") and recorded.get(name) != value:
+            problems.append(f"{name} is {value!r}, it was made with {recorded.get(name)!r}")
+    if problems:
+        raise ValueError(f"--tokenizer {folder}: {join_problems(problems)}")
+    return Tokenizer.load(folder, run.tokenizer)
 
 
 def _refuse_non_shards(out: Path) -> None:
@@ -236,7 +277,7 @@ def shards_are_done(out: Path, recipe: dict[str, Any]) -> bool:
 
 def _same_shards(first: dict[str, Any], second: dict[str, Any]) -> bool:
     """Whether two manifests describe shards of the same text, settings and format."""
-    for key in ("settings", "shards_format", "dev_text"):
+    for key in ("settings", "shards_format", "dev_text", "part", "tokenizer"):
         if first.get(key) != second.get(key):
             return False
     # By checksum and not by path: the text may have been moved.
@@ -280,6 +321,7 @@ def _is_work_folder(work: Path) -> bool:
 
 def write_parts(
     run: RunConfig,
+    corpora: Sequence[CorpusConfig],
     tokenizer: Tokenizer,
     facts: dict[str, Any],
     folder: Path,
@@ -298,7 +340,7 @@ def write_parts(
     # SentencePiece releases Python's lock, so threads suffice. A signal is heeded between two
     # parts: inside of the executor it could leave a lock held that its threads then wait for.
     with catch_signals() as caught, ThreadPoolExecutor(workers) as pool:
-        for corpus_number, block_number, block_pairs in _number_blocks(run.data, dev):
+        for corpus_number, block_number, block_pairs in _number_blocks(corpora, run.data, dev):
             if caught:
                 break
             path = folder / f"{corpus_number}" / f"{block_number:06d}.npz"
@@ -309,7 +351,7 @@ def write_parts(
             # Bounds the text in memory: reading is faster than encoding.
             while len(pending) > workers:
                 pending.popleft().result()
-            languages = run.data.corpora[corpus_number].languages
+            languages = corpora[corpus_number].languages
             of_direction = run.data.tokenizer_of(languages, tokenizer)
             limit = run.data.max_pieces
             pending.append(pool.submit(encode_part, path, block_pairs, of_direction, limit))
@@ -324,10 +366,10 @@ def write_parts(
 
 
 def _number_blocks(
-    data: DataConfig, dev: SentencePairs | None
+    corpora: Sequence[CorpusConfig], data: DataConfig, dev: SentencePairs | None
 ) -> Iterator[tuple[int, int, SentencePairs]]:
-    """Yield the pairs of all corpora in blocks, with the numbers of the corpus and of the block."""
-    for corpus_number, corpus in enumerate(data.corpora):
+    """Yield the pairs of these corpora in blocks, with the numbers of the corpus and of the block."""
+    for corpus_number, corpus in enumerate(corpora):
         for block_number, block in enumerate(pair_blocks(corpus, data, dev, PAIRS_PER_PART)):
             yield corpus_number, block_number, block
 

@@ -39,7 +39,7 @@ class EpochBatches:
     def first_of_run(cls, encoded: EncodedPairs, batch_tokens: int, seed: int) -> "EpochBatches":
         """Return the batches of the first epoch of a run, just as its stream makes them."""
         sources, targets = encoded.sources.lengths, encoded.targets.lengths
-        order = Stream(encoded, batch_tokens, seed).order
+        order = Stream(encoded, batch_tokens, seed).list_epoch()
         shapes = [(len(batch), sources[batch].max(), targets[batch].max()) for batch in order]
         # A pair counts as often as the epoch shows it, which the weights of corpora decide.
         indices = np.concatenate(order)
