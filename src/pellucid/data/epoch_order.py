@@ -74,7 +74,9 @@ class EpochOrder:
             return np.zeros(len(self.shares), np.int64)
         return self._blocks[: self._begin_of(window)].count_by_corpus(self.shares)
 
-    def make_batches(self, window: int, lengths_of: PairLengths, batch_tokens: int) -> list[NDArray[np.integer]]:
+    def make_batches(
+        self, window: int, lengths_of: PairLengths, batch_tokens: int
+    ) -> list[NDArray[np.integer]]:
         """Return the batches of a window, in their order."""
         if self.whole:
             pairs = epoch_blocks(self.shares, self.seed, self.epoch, self.shown, size=1).firsts
@@ -99,7 +101,11 @@ def epoch_blocks(
 
     Pairs are numbered across all corpora. Corpora that are not `shown` are left out.
     """
-    dtype, end_of_corpus, arcs = index_type(sum(share.pairs for share in shares)), 0, list[PairBlocks]()
+    dtype, end_of_corpus, arcs = (
+        index_type(sum(share.pairs for share in shares)),
+        0,
+        list[PairBlocks](),
+    )
     for number, share in enumerate(shares):
         begin, end = share.pairs_seen(epoch), share.pairs_seen(epoch + 1)
         first, end_of_corpus = end_of_corpus, end_of_corpus + share.pairs
@@ -121,7 +127,9 @@ def epoch_blocks(
     # One arc is a whole ring, most often, and needs no second copy.
     if len(arcs) == 1:
         return arcs[0]
-    return PairBlocks(np.concatenate([arc.firsts for arc in arcs]), np.concatenate([arc.pairs for arc in arcs]))
+    return PairBlocks(
+        np.concatenate([arc.firsts for arc in arcs]), np.concatenate([arc.pairs for arc in arcs])
+    )
 
 
 def _cut_arc(ring: PairBlocks, offset: int, stop: int, total: int) -> PairBlocks:
@@ -129,7 +137,10 @@ def _cut_arc(ring: PairBlocks, offset: int, stop: int, total: int) -> PairBlocks
     if stop - offset == total:
         return ring
     ends = np.cumsum(ring.pairs, dtype=np.int64)
-    front, back = np.searchsorted(ends, offset, side="right"), np.searchsorted(ends, stop, side="left")
+    front, back = (
+        np.searchsorted(ends, offset, side="right"),
+        np.searchsorted(ends, stop, side="left"),
+    )
     firsts, pairs = ring.firsts[front : back + 1].copy(), ring.pairs[front : back + 1].copy()
     pairs[-1] -= ends[back] - stop
     # The front last: both may be cut from one block.
