@@ -308,6 +308,7 @@ def test_the_settings_are_those_that_libretranslates_page_asks_for(server):
         (b'{"q": ["a", 5], "source": "en", "target": "es"}', "q"),
         (b'{"q": "a", "source": "en", "target": "es", "format": "pdf"}', "format"),
         (b'{"q": "a", "source": "en", "target": "es", "alternatives": 8}', "alternatives"),
+        (b'{"q": "a", "source": "en", "target": "es", "alternatives": "-966246220987399"}', "at most 9 characters"),
         (b'{"q": "a", "source": "en", "target": "es", "alternatives": true}', "alternatives"),
         (b'{"q": "a", "source": "en", "target": "es", "alternatives": 1e400}', "alternatives"),
         (b'{"q": "a", "source": "en", "target": "es", "alternatives": "two"}', "alternatives"),

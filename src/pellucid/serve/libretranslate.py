@@ -67,12 +67,12 @@ def _read_number(value: Any) -> Any:
         return value  # refused by pydantic
     if value is None or value == "":
         return 0
+    if isinstance(value, str) and len(value) > _MOST_DIGITS:
+        raise ValueError(f"a number has at most {_MOST_DIGITS} characters")
     try:
-        if isinstance(value, int | float) or len(value) <= _MOST_DIGITS:
-            return max(0, int(value))
-        return value
+        return max(0, int(value))
     except (TypeError, ValueError, OverflowError):
-        return value
+        return value  # refused by pydantic
 
 
 def _read_flag(value: Any) -> Any:
