@@ -54,6 +54,7 @@ class SearchOptions(TypedDict, total=False):
     sentences: Literal["auto", "split", "keep"]
     reading: Literal["adapt", "keep"]
     repetition: Literal["retry", "keep"]
+    empty: Literal["retry", "keep"]
     markup: Literal["keep", "text"]
     alignments: bool
     provenance: bool
