@@ -16,6 +16,7 @@ from pellucid.interop.ctranslate2_library import (
     VOCABULARY_MAP,
     import_ctranslate2,
     precision_of,
+    split_device,
 )
 from pellucid.store.atomic import verify_directory
 from pellucid.store.directory import Bundle
@@ -143,7 +144,8 @@ def _device_problems(device: str) -> list[str]:
         ]
 
     count = torch.cuda.device_count()
-    if int(device.partition(":")[2] or 0) < count:
+    _, number = split_device(device)
+    if number < count:
         return []
     available = f"{count or 'no'} CUDA device{'s' * (count > 1)}"
     return [f"device is {device!r}, and torch finds {available} here; leave it out to use the CPU"]

@@ -39,12 +39,14 @@ class NameOrigins:
         for i, translation in enumerate(translations):
             if translation.stop in _SEARCHED:
                 with_terms += [i] * bool(given[i])
-                with_unit += [i] * (translation.remembered is not None and self.without_units is not None)
+                with_unit += [i] * (translation.remembered is not None)
 
         # Text without a letter is only searched for where it has a term.
         plain = [replace(line, has_terms=False) for line in lines]
         lacking_terms = _translate_some(plain, with_terms, self.without_terms)
-        lacking_unit = _translate_some(lines, with_unit, self.without_units or self.without_terms)
+        lacking_unit = {}
+        if self.without_units is not None:
+            lacking_unit = _translate_some(lines, with_unit, self.without_units)
         named = []
         for i, (line, translation) in enumerate(zip(lines, translations, strict=True)):
             words = translation.text.split()

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from pellucid.data.text.sentences import sentence_ends
 from pellucid.decode.line_segments import Search, SearchResult, Segment
@@ -29,16 +30,9 @@ class SearchRepetitionsAgain:
     def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
         results = search(segments)
         repeating = [i for i, segment in enumerate(segments) if _is_caught_in_loop(segment, results[i])]
-        if not repeating:
-            return results
-
-        retried = []
-        for i in repeating:
-            request = replace(segments[i].request, no_repeat=NO_REPEAT_NGRAM)
-            retried.append(replace(segments[i], request=request))
 
         note = f"repeated itself; searched again with no {NO_REPEAT_NGRAM} pieces twice"
-        for i, again in zip(repeating, search(retried), strict=True):
+        for i, again in _search_again(segments, repeating, search, no_repeat=NO_REPEAT_NGRAM):
             # Terms and prefixes may repeat themselves although the rule forbids it, so the second
             # search can fail too; an alarm tells of that.
             if again.hypotheses and not has_repetition(again.hypotheses[0].tokens):
@@ -56,18 +50,25 @@ class SearchEmptyTextsAgain:
     def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
         results = search(segments)
         emptied = [i for i, result in enumerate(results) if result.hypotheses and not result.hypotheses[0].tokens]
-        if not emptied:
-            return results
 
-        retried = []
-        for i in emptied:
-            request = replace(segments[i].request, not_empty=True)
-            retried.append(replace(segments[i], request=request))
-
-        for i, again in zip(emptied, search(retried), strict=True):
+        for i, again in _search_again(segments, emptied, search, not_empty=True):
             if again.hypotheses:
                 results[i] = replace(again, notes=(EMPTIED,))
         return results
+
+
+def _search_again(
+    segments: Sequence[Segment], chosen: Sequence[int], search: Search, **rule: Any
+) -> list[tuple[int, SearchResult]]:
+    """Return the results of searching the chosen segments once more under a rule, each with its index."""
+    if not chosen:
+        return []
+
+    retried = []
+    for i in chosen:
+        request = replace(segments[i].request, **rule)
+        retried.append(replace(segments[i], request=request))
+    return list(zip(chosen, search(retried), strict=True))
 
 
 def _is_caught_in_loop(segment: Segment, result: SearchResult) -> bool:
