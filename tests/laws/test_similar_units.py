@@ -62,6 +62,20 @@ def test_a_source_is_read_after_the_translation_of_a_similar_one(tokenizer, enco
     assert 170 < renamed < 260
 
 
+def test_text_without_spaces_is_read_after_similar_text_too():
+    sources, targets = make_texts(300)
+    # Kana for the letters, and no space in between, so that hardly a piece begins a word.
+    targets = ["".join(chr(0x3040 + ord(letter) % 80) for letter in text if letter.isalpha()) for text in targets]
+    options = {"seed": 1, "max_sentences": 300, "marks": [MEMORY_MARK]}
+    tokenizer = Tokenizer.train(sources, targets, TokenizerConfig(vocabulary=380), **options)
+    encoded = encode_pairs(SentencePairs.from_lists(sources, targets, "here"), tokenizer, MOST_PIECES)[0]
+    similar, every = SimilarPairs(encoded, tokenizer, 1.0, MOST_PIECES), np.arange(len(encoded))
+    similar.begins_word, similar.first_tokens = frozenset(), []
+    planted = rows_of(similar.plant(encoded, every, every, seed=1))
+    assert [target for _, target in planted] == [target for _, target in rows_of(encoded)]
+    assert sum(count_context(source) > 0 for source, _ in planted) > 100
+
+
 def test_which_pair_is_similar_does_not_depend_on_what_else_is_chosen(encoded, similar):
     every, chosen = np.arange(300), np.arange(300)[::-7]
     half = similar.share

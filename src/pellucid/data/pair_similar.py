@@ -49,6 +49,8 @@ class SimilarPairs:
         names = tokenizer.target_names
         self.begins_word = frozenset(i for i, name in enumerate(names) if name[:1] == "▁" and name[1:].isalpha())
         self.continues_word = frozenset(i for i, name in enumerate(names) if name.isalpha())
+        # In their order, to draw from.
+        self.first_tokens, self.further_tokens = sorted(self.begins_word), sorted(self.continues_word)
         self.letters = [len(name.strip("▁")) for name in names]
         self.growth = self._measure_growth()
 
@@ -120,9 +122,10 @@ class SimilarPairs:
         words = self._list_words(told)
         common = sorted(set(words).intersection(self._list_words(target)))
         other = self._list_words(self.encoded.targets[random.randrange(len(self.encoded))].tolist())
-        if random.random() < _MADE_UP and self.continues_word:
-            continued = random.choices(sorted(self.continues_word), k=random.randint(1, _MOST_CONTINUED))
-            other = [(random.choice(sorted(self.begins_word)), *continued)]
+        # Text without spaces, such as Chinese, may have no token that begins a word.
+        if random.random() < _MADE_UP and self.first_tokens and self.further_tokens:
+            continued = random.choices(self.further_tokens, k=random.randint(1, _MOST_CONTINUED))
+            other = [(random.choice(self.first_tokens), *continued)]
         if not common or not other:
             return told, target
         old, new = random.choice(common), random.choice(other)
