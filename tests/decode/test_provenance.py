@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.decode.line_segments import Line
+from pellucid.decode.line_segments import Line, TranslationTask
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.stages.provenance import NameOrigins
 from pellucid.decode.translation import MemoryMatch, Translation
 from pellucid.localize.terminology import Terms
@@ -34,7 +35,13 @@ def refuse(lines: list[Line]) -> list[Translation]:
 
 
 def name(line: str, found: Callable, terms: Terms | None = None, *, no_terms=refuse, no_unit=None, **asked) -> list:
-    [named] = NameOrigins(terms, no_terms, no_unit)([Line(line, 1, **asked)], found)
+    task = TranslationTask([Line(line, 1, **asked)], SearchConfig(provenance=True), terms)
+
+    def make_search(again: TranslationTask) -> Callable:
+        assert not again.config.provenance
+        return no_unit if again.terms is task.terms else no_terms
+
+    [named] = NameOrigins(task, make_search, reads_units=no_unit is not None)(task.lines, found)
     origins = named.provenance or ()
     assert [origin.word for origin in origins] == named.text.split()
     return [(origin.origin, origin.place) for origin in origins]

@@ -7,12 +7,20 @@ from typing import Any
 import pytest
 
 from pellucid.data.tokenizer import BOS
-from pellucid.decode.line_segments import NOT_FOUND, LengthLimits, Line, SearchResult, Segment, surround
+from pellucid.decode.line_segments import (
+    NOT_FOUND,
+    LengthLimits,
+    Line,
+    SearchResult,
+    Segment,
+    TranslationTask,
+    surround,
+)
 from pellucid.decode.request import Hypothesis, SearchBounds, SearchConfig
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.contexts import NO_CONTEXT, ReadContexts
 from pellucid.decode.stages.prefixes import BeginWithPrefixes
-from pellucid.decode.stages.repetition import EMPTIED, NO_REPEAT_NGRAM, SearchEmptyTextsAgain, SearchRepetitionsAgain
+from pellucid.decode.stages.repetition import EMPTIED, NO_REPEAT_NGRAM, SearchAgain
 from pellucid.decode.stages.required_texts import RequireTexts
 from pellucid.decode.stages.selection import select_stages
 from pellucid.decode.stages.splitting import SENTENCE_BY_SENTENCE, SplitLines, list_segments, look_for_markup
@@ -187,7 +195,8 @@ def test_a_translation_that_repeats_itself_is_searched_for_again_under_a_rule():
             return results
 
     search = Loop()
-    looping, other = SearchRepetitionsAgain()(cut(Line("The ball is blue.", 1), Line("Yes.", 2)), search)
+    search_again = SearchAgain(if_repeated=True, if_empty=True)
+    looping, other = search_again(cut(Line("The ball is blue.", 1), Line("Yes.", 2)), search)
     assert [len(call) for call in search.calls] == [2, 1]
     assert search.calls[1][0].request.no_repeat == NO_REPEAT_NGRAM
     assert looping.notes == ("repeated itself; searched again with no 4 pieces twice",)
@@ -204,17 +213,32 @@ def test_an_empty_translation_is_searched_for_again_under_a_rule_and_by_chance_i
             return results
 
     search = Silent()
-    silent, other = SearchEmptyTextsAgain()(cut(Line("The ball.", 1), Line("Yes.", 2)), search)
+    silent, other = SearchAgain(if_repeated=True, if_empty=True)(cut(Line("The ball.", 1), Line("Yes.", 2)), search)
     assert [len(call) for call in search.calls] == [2, 1]
     assert (silent.texts, silent.notes) == (["THE BALL."], (EMPTIED,))
     assert (other.texts, other.notes) == (["YES."], ())
+
+    class Loop(Silent):
+        """Without a rule it repeats itself, and where it may not, it says nothing."""
+
+        def __call__(self, segments: list[Segment]) -> list[SearchResult]:
+            results = super().__call__(segments)
+            if not segments[0].request.no_repeat:
+                results[0] = replace(results[0], hypotheses=[Hypothesis([7] * 9, -1.0, -1.0, "eos", [])])
+            return results
+
+    loop = Loop()
+    [filled] = SearchAgain(if_repeated=True, if_empty=True)(cut(Line("The ball.", 1)), loop)
+    rules = [(call[0].request.no_repeat, call[0].request.not_empty) for call in loop.calls]
+    assert rules == [(0, False), (NO_REPEAT_NGRAM, False), (NO_REPEAT_NGRAM, True)]
+    assert filled.texts == ["THE BALL."]
 
     vocabularies = small_tokenizer().source_vocabulary, small_tokenizer().target_vocabulary
     translator = Translator(random_model(3, *vocabularies), small_tokenizer())
     searches = SearchConfig(), SearchConfig(empty="keep"), SearchConfig(method="sample")
     for config, is_there in zip(searches, (True, False, False), strict=True):
-        stages = select_stages(translator, [Line("Yes.", 1)], config)
-        assert any(isinstance(stage, SearchEmptyTextsAgain) for stage in stages) is is_there
+        stages = select_stages(translator, TranslationTask([Line("Yes.", 1)], config))
+        assert (SearchAgain(True, True) in stages) is is_there
 
 
 def test_terms_without_room_are_not_searched_for():
@@ -237,15 +261,14 @@ def test_a_call_is_given_only_the_stages_that_it_asks_for():
 
     def names(text: str, config: SearchConfig = CONFIG, terms: Terms | None = None, **asked: Any) -> list[str]:
         line = look_for_markup(Line(text, 1, **asked), translator.reader, config, terms)
-        return [type(stage).__name__ for stage in select_stages(translator, [line], config, terms)]
+        return [type(stage).__name__ for stage in select_stages(translator, TranslationTask([line], config, terms))]
 
-    again = ["SearchRepetitionsAgain", "SearchEmptyTextsAgain"]
-    assert names("The ball is blue.") == ["SplitLines", *again]
+    assert names("The ball is blue.") == ["SplitLines", "SearchAgain"]
     assert names("Yes.", replace(CONFIG, repetition="keep", empty="keep")) == ["SplitLines"]
-    assert names("Yes.", replace(CONFIG, alignments=True)) == ["SplitLines", "LinkWords", *again]
+    assert names("Yes.", replace(CONFIG, alignments=True)) == ["SplitLines", "LinkWords", "SearchAgain"]
     assert names("Yes.", prefix="S", context="No.")[:3] == ["SplitLines", "ReadContexts", "BeginWithPrefixes"]
-    around_terms = ["SplitLines", "RequireTexts", *again, "PlaceTerms"]
+    around_terms = ["SplitLines", "RequireTexts", "SearchAgain", "PlaceTerms"]
     assert names("Yes.", terms=Terms.from_pairs({"a": "b"})) == around_terms
-    with_markup = ["SplitLines", "RequireTexts", "RestoreTags", "LinkWords", *again, "PlaceTerms"]
+    with_markup = ["SplitLines", "RequireTexts", "RestoreTags", "LinkWords", "SearchAgain", "PlaceTerms"]
     assert names("<b>Yes.</b>") == with_markup
-    assert names("<b>Yes.</b>", replace(CONFIG, markup="text")) == ["SplitLines", *again]
+    assert names("<b>Yes.</b>", replace(CONFIG, markup="text")) == ["SplitLines", "SearchAgain"]

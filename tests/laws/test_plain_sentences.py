@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.api import load
+from pellucid.model import attention
 from pellucid.store.directory import save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.laws.calls import SOURCE, functions_entered
@@ -15,6 +16,9 @@ from tests.laws.calls import SOURCE, functions_entered
 # more look whether something went wrong in its translation.
 MOST_FILES = 29
 """Files of the package that somebody reads who follows one plain sentence from `Model.translate` to its text."""
+
+MOST_FUNCTIONS = 13
+"""Functions of the package that stand on one another from `Model.translate` to `attend`, both counted."""
 
 PROGRAM = f"""
 import sys
@@ -44,6 +48,23 @@ def test_a_plain_sentence_goes_through_few_files(model_directory):
     files -= {"cpu.py"}  # a thread that looks at the machine now and then, whatever this one does
     assert {"api.py", "decode/beam.py", "model/attention.py", "model/layers.py"} <= files
     assert len(files) <= MOST_FILES, " ".join(sorted(files))
+
+
+def test_few_functions_stand_between_a_sentence_and_attention(model_directory, monkeypatch):
+    attend, depths = attention.attend, set[int]()
+
+    def measure_depth(*arguments, **options):
+        frame, depth = sys._getframe(1), 1
+        while frame is not None:
+            depth += Path(frame.f_code.co_filename).is_relative_to(SOURCE)
+            frame = frame.f_back
+        depths.add(depth)
+        return attend(*arguments, **options)
+
+    model = load(model_directory)
+    monkeypatch.setattr(attention, "attend", measure_depth)
+    model.translate(LINES[0], max_extra=5)
+    assert max(depths) <= MOST_FUNCTIONS
 
 
 def test_a_plain_sentence_imports_nothing_that_only_terms_traces_and_documents_need(model_directory):

@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pellucid.data.text.markup import TaggedText
-from pellucid.decode.request import Hypothesis, Links, SearchRequest
+from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
 from pellucid.decode.source_reader import ReadText
 from pellucid.decode.translation import Translation
 
 if TYPE_CHECKING:
-    from pellucid.decode.terms.matches import TermSpan
+    from pellucid.decode.terms.matches import Terminology, TermSpan
     from pellucid.decode.terms.required import Term
 
 
@@ -110,6 +110,25 @@ class LineStageMaker(Protocol):
     def make_stage(self) -> LineStage:
         """Return the stage of one call of `Translator.translate`."""
         ...
+
+
+@dataclass(frozen=True)
+class TranslationTask:
+    """Lines that are translated in one call, and what was asked for all of them.
+
+    `check_wanted` is called again and again, and ends the translation by an exception.
+    """
+
+    lines: list[Line]
+    config: SearchConfig
+    terms: "Terminology | None" = None
+    translation_memory: LineStageMaker | None = None
+    check_wanted: Callable[[], None] = continue_always
+
+    @property
+    def has_markup(self) -> bool:
+        """Whether tags are looked for in one of the lines."""
+        return any(line.has_markup for line in self.lines)
 
 
 def surround(search: Callable[..., Any], stages: Sequence[Callable[..., Any]]) -> Callable[..., Any]:

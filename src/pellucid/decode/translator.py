@@ -12,12 +12,11 @@ from pellucid.data.source_profile import SourceProfile
 from pellucid.data.term_marks import Marks
 from pellucid.data.tokenizer import FORBIDDEN, Tokenizer
 from pellucid.decode.confidence import Calibration
-from pellucid.decode.line_segments import LengthLimits, Line, LineStageMaker, surround
+from pellucid.decode.line_segments import LengthLimits, Line, LineStageMaker, TranslationTask
 from pellucid.decode.request import BLOCK, Engine, SearchBounds, SearchConfig, continue_always
 from pellucid.decode.scoring import Score, score_pairs
-from pellucid.decode.segment_search import SearchSegments
 from pellucid.decode.source_reader import SourceReader
-from pellucid.decode.stages.selection import select_stages
+from pellucid.decode.stages.selection import make_line_search
 from pellucid.decode.stages.splitting import look_for_markup
 from pellucid.decode.torch_models import TorchModels
 from pellucid.decode.translation import Translation
@@ -127,25 +126,10 @@ class Translator:
             line = Line(text, first_line + i, prefix, context)
             asked.append(look_for_markup(line, self.reader, config, terms))
 
-        return self.translate_lines(
-            asked, config, terms=terms, translation_memory=translation_memory, check_wanted=check_wanted
-        )
-
-    def translate_lines(
-        self,
-        lines: list[Line],
-        config: SearchConfig,
-        *,
-        terms: "Terminology | None" = None,
-        translation_memory: LineStageMaker | None = None,
-        check_wanted: Callable[[], None] = continue_always,
-    ) -> list[Translation]:
-        """Return the translation of each line with what was asked for it; arguments as of `translate`."""
-        stages = select_stages(self, lines, config, terms, translation_memory, check_wanted)
-        search = SearchSegments(self.engine, self.tokenizer, self.models, config)
-        translate = surround(search, stages)
+        task = TranslationTask(asked, config, terms, translation_memory, check_wanted)
+        translate_lines = make_line_search(self, task)
         with self.models.inference():
-            return translate(lines)
+            return translate_lines(asked)
 
     def translate_stream(
         self,

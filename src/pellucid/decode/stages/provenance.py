@@ -2,18 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import chain
 
 from pellucid.data.term_spans import is_inflected
-from pellucid.decode.line_segments import Line, LineSearch
-from pellucid.decode.terms.matches import Terminology
+from pellucid.decode.line_segments import Line, LineSearch, TranslationTask
 from pellucid.decode.translation import Translation, WordOrigin
-
-# Function that translates lines without terms, or without the similar units of a memory.
-TranslateWithout = Callable[[list[Line]], list[Translation]]
 
 _SEARCHED = ("eos", "length")
 _LETTERS = re.compile(r"\w+")
@@ -25,28 +21,27 @@ class NameOrigins:
 
     A line that has a term is translated again without any term, and one that was read after a unit
     of a memory without the unit. A word comes from a term, or from a unit, if it stands in its
-    translation and is not there without it. Without a function for that, nothing was read.
+    translation and is not there without it. `make_search` gives the search for the lines of another
+    task; `reads_units` says whether the model was trained to read similar units.
     """
 
-    terms: Terminology | None
-    without_terms: TranslateWithout
-    without_units: TranslateWithout | None
+    task: TranslationTask
+    make_search: Callable[[TranslationTask], LineSearch]
+    reads_units: bool
 
     def __call__(self, lines: list[Line], search: LineSearch) -> list[Translation]:
         translations = search(lines)
-        given = [self._list_terms(line) if self.terms is not None else [] for line in lines]
+        given = [self._list_terms(line) for line in lines]
         with_terms, with_unit = [], []
         for i, translation in enumerate(translations):
             if translation.stop in _SEARCHED:
                 with_terms += [i] * bool(given[i])
-                with_unit += [i] * (translation.remembered is not None)
+                with_unit += [i] * (self.reads_units and translation.remembered is not None)
 
         # Text without a letter is only searched for where it has a term.
         plain = [replace(line, has_terms=False) for line in lines]
-        lacking_terms = _translate_some(plain, with_terms, self.without_terms)
-        lacking_unit = {}
-        if self.without_units is not None:
-            lacking_unit = _translate_some(lines, with_unit, self.without_units)
+        lacking_terms = self._translate_again(plain, with_terms, terms=None)
+        lacking_unit = self._translate_again(lines, with_unit, translation_memory=None)
         named = []
         for i, (line, translation) in enumerate(zip(lines, translations, strict=True)):
             words = translation.text.split()
@@ -66,24 +61,27 @@ class NameOrigins:
             named.append(replace(translation, provenance=tuple(origins)))
         return named
 
+    def _translate_again(self, lines: Sequence[Line], chosen: Sequence[int], **without: None) -> dict[int, Translation]:
+        """Return translations of the chosen lines `without` terms or a memory, by the numbers of the lines."""
+        if not chosen:
+            return {}
+        config = replace(self.task.config, provenance=False, alignments=False)
+        asked = [lines[i] for i in chosen]
+        task = replace(self.task, lines=asked, config=config, **without)
+        return dict(zip(chosen, self.make_search(task)(asked), strict=True))
+
     def _list_terms(self, line: Line) -> list[WordOrigin]:
         """Return the origins that words of a translation may have in the terms of a line."""
-        assert self.terms is not None
+        terms = self.task.terms
+        if terms is None:
+            return []
+
         origins: list[WordOrigin] = []
-        for match in self.terms.matches(line.text):
+        for match in terms.matches(line.text):
             for target in match.targets:
-                place = self.terms.find_place(match.source, target)
+                place = terms.find_place(match.source, target)
                 origins.append(WordOrigin("", "term", place, match.source, target))
         return list(dict.fromkeys(origins))
-
-
-def _translate_some(
-    lines: Sequence[Line], chosen: Iterable[int], translate: TranslateWithout
-) -> dict[int, Translation]:
-    """Return the translations of the chosen lines by their numbers."""
-    numbers = list(chosen)
-    asked = [lines[i] for i in numbers]
-    return dict(zip(numbers, translate(asked) if asked else [], strict=True))
 
 
 def _name_words(origins: list[WordOrigin], without: str, causes: Sequence[WordOrigin]) -> None:

@@ -1,8 +1,8 @@
 """Searches again where a translation repeats itself, as one does that found no way out of a loop, or is empty."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,51 +24,61 @@ NO_REPEAT_NGRAM = 4  # no sequence of so many tokens may stand twice in the seco
 EMPTIED = "the likeliest translation was empty; this is the likeliest one that is not"
 
 
-class SearchRepetitionsAgain:
-    """The stage that searches again, under a rule that forbids repeats, where a translation repeats itself."""
+@dataclass(frozen=True)
+class SearchAgain:
+    """The stage that searches again, under a rule, where a translation repeats itself or is empty.
+
+    A model that has seen whole sentences alone may give a single word, such as a cell of a table,
+    no translation. Nothing that a user wrote shall vanish so.
+    """
+
+    if_repeated: bool
+    if_empty: bool
 
     def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
-        results = search(segments)
-        repeating = [i for i, segment in enumerate(segments) if _is_caught_in_loop(segment, results[i])]
+        results = self.fill_empty(segments, search(segments), search)
+        if not self.if_repeated:
+            return results
 
+        repeated = [i for i, segment in enumerate(segments) if _is_caught_in_loop(segment, results[i])]
+        if not repeated:
+            return results
+
+        under_rule = _ask_again(segments, repeated, no_repeat=NO_REPEAT_NGRAM)
+        searched = self.fill_empty(under_rule, search(under_rule), search)
         note = f"repeated itself; searched again with no {NO_REPEAT_NGRAM} pieces twice"
-        for i, again in _search_again(segments, repeating, search, no_repeat=NO_REPEAT_NGRAM):
+        for i, again in zip(repeated, searched, strict=True):
             # Terms and prefixes may repeat themselves although the rule forbids it, so the second
             # search can fail too; an alarm tells of that.
             if again.hypotheses and not has_repetition(again.hypotheses[0].tokens):
                 results[i] = replace(again, notes=(note,))
         return results
 
+    def fill_empty(
+        self, segments: Sequence[Segment], results: list[SearchResult], search: Search
+    ) -> list[SearchResult]:
+        """Return results in which those without a single piece are searched for once more."""
+        empty = []
+        for i, result in enumerate(results):
+            if self.if_empty and result.hypotheses and not result.hypotheses[0].tokens:
+                empty.append(i)
+        if not empty:
+            return results
 
-class SearchEmptyTextsAgain:
-    """The stage that searches again, under a rule that a text does not end before it begins, for empty translations.
-
-    A model that has seen whole sentences alone may give a single word, such as a cell of a table,
-    no translation. Nothing that a user wrote shall vanish so.
-    """
-
-    def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
-        results = search(segments)
-        emptied = [i for i, result in enumerate(results) if result.hypotheses and not result.hypotheses[0].tokens]
-
-        for i, again in _search_again(segments, emptied, search, not_empty=True):
+        filled = list(results)
+        for i, again in zip(empty, search(_ask_again(segments, empty, not_empty=True)), strict=True):
             if again.hypotheses:
-                results[i] = replace(again, notes=(EMPTIED,))
-        return results
+                filled[i] = replace(again, notes=(EMPTIED,))
+        return filled
 
 
-def _search_again(
-    segments: Sequence[Segment], chosen: Sequence[int], search: Search, **rule: Any
-) -> list[tuple[int, SearchResult]]:
-    """Return the results of searching the chosen segments once more under a rule, each with its index."""
-    if not chosen:
-        return []
-
-    retried = []
+def _ask_again(segments: Sequence[Segment], chosen: Iterable[int], **rule: Any) -> list[Segment]:
+    """Return the chosen segments with requests that have one more rule."""
+    under_rule = []
     for i in chosen:
         request = replace(segments[i].request, **rule)
-        retried.append(replace(segments[i], request=request))
-    return list(zip(chosen, search(retried), strict=True))
+        under_rule.append(replace(segments[i], request=request))
+    return under_rule
 
 
 def _is_caught_in_loop(segment: Segment, result: SearchResult) -> bool:

@@ -1,126 +1,106 @@
 """Says which stages stand around a search: those that its lines and its options ask for, and no other."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pellucid.decode.line_segments import Line, LineStageMaker, SearchStage
-from pellucid.decode.request import SearchConfig, continue_always
-from pellucid.decode.stages.repetition import SearchEmptyTextsAgain, SearchRepetitionsAgain
+from pellucid.decode.line_segments import LineSearch, SearchStage, TranslationTask, surround
+from pellucid.decode.segment_search import SearchSegments
+from pellucid.decode.stages.repetition import SearchAgain
 from pellucid.decode.stages.splitting import SplitLines
 
 if TYPE_CHECKING:
-    from pellucid.decode.terms.matches import Terminology
     from pellucid.decode.translator import Translator
 
 
-def select_stages(
-    translator: "Translator",
-    lines: Sequence[Line],
-    config: SearchConfig,
-    terms: "Terminology | None" = None,
-    translation_memory: LineStageMaker | None = None,
-    check_wanted: Callable[[], None] = continue_always,
-) -> list[Callable[..., Any]]:
-    """Return the stages that these lines ask for, the outermost first.
+def make_line_search(translator: "Translator", task: TranslationTask) -> LineSearch:
+    """Return the search for the lines of a task, with all stages that it asks for around it."""
+    innermost = SearchSegments(translator.engine, translator.tokenizer, translator.models, task.config)
+    return surround(innermost, select_stages(translator, task))
+
+
+def select_stages(translator: "Translator", task: TranslationTask) -> list[Callable[..., Any]]:
+    """Return the stages that a task asks for, the outermost first.
 
     Lines become segments in `SplitLines`: a stage before it is a `LineStage`, one behind it a
     `SearchStage`.
     """
     stages: list[Callable[..., Any]] = []
-    if config.provenance:
+    if task.config.provenance:
         from pellucid.decode.stages.provenance import NameOrigins
 
-        plain = replace(config, provenance=False, alignments=False)
-        again = partial(translator.translate_lines, config=plain, check_wanted=check_wanted)
-        reads_units = translator.memory_mark is not None and translation_memory is not None
-        without_terms = partial(again, translation_memory=translation_memory)
-        stages.append(NameOrigins(terms, without_terms, partial(again, terms=terms) if reads_units else None))
+        reads_units = translator.memory_mark is not None
+        stages.append(NameOrigins(task, lambda task: make_line_search(translator, task), reads_units))
 
     if translator.calibration is not None:
         from pellucid.decode.stages.grades import GradeTranslations
 
         stages.append(GradeTranslations(translator.calibration))
 
-    if translation_memory is not None:
-        stages.append(translation_memory.make_stage())
+    if task.translation_memory is not None:
+        stages.append(task.translation_memory.make_stage())
 
-    stages.append(SplitLines(translator.reader, translator.lengths, config, check_wanted))
-    stages += select_reading_stages(translator, lines, config, terms, translation_memory)
-    stages += select_search_stages(translator, lines, config, terms)
+    stages.append(SplitLines(translator.reader, translator.lengths, task.config, task.check_wanted))
+    stages += select_reading_stages(translator, task)
+    stages += select_search_stages(translator, task)
     return stages
 
 
-def select_reading_stages(
-    translator: "Translator",
-    lines: Sequence[Line],
-    config: SearchConfig,
-    terms: "Terminology | None" = None,
-    translation_memory: LineStageMaker | None = None,
-) -> list[SearchStage]:
+def select_reading_stages(translator: "Translator", task: TranslationTask) -> list[SearchStage]:
     """Return the stages that say what is read for each segment, and what its translation must have."""
     stages: list[SearchStage] = []
-    if terms is not None or any(line.has_markup for line in lines):
+    if task.terms is not None or task.has_markup:
         from pellucid.decode.stages.required_texts import RequireTexts
 
-        stages.append(RequireTexts(translator.tokenizer, terms, config))
+        stages.append(RequireTexts(translator.tokenizer, task.terms, task.config))
 
-    if terms is not None and translator.term_marks is not None:
+    if task.terms is not None and translator.term_marks is not None:
         from pellucid.decode.stages.marked_terms import MarkTerms
 
         marks, longest = translator.term_marks, translator.lengths.longest
         stages.append(MarkTerms(translator.tokenizer, marks, longest))
 
-    if translator.context or any(line.context for line in lines):
+    if translator.context or any(line.context for line in task.lines):
         from pellucid.decode.stages.contexts import ReadContexts
 
         longest = translator.lengths.longest_trained
         stages.append(ReadContexts(translator.reader, translator.context, longest))
 
-    reads_units = translation_memory is not None or any(line.similar for line in lines)
+    reads_units = task.translation_memory is not None or any(line.similar for line in task.lines)
     if translator.memory_mark is not None and reads_units:
         from pellucid.decode.stages.similar_units import ReadSimilarUnits
 
         mark, longest = translator.memory_mark, translator.lengths.longest
         stages.append(ReadSimilarUnits(translator.tokenizer, mark, longest))
 
-    if any(line.prefix for line in lines):
+    if any(line.prefix for line in task.lines):
         from pellucid.decode.stages.prefixes import BeginWithPrefixes
 
-        stages.append(BeginWithPrefixes(translator.tokenizer, translator.bounds, config))
+        stages.append(BeginWithPrefixes(translator.tokenizer, translator.bounds, task.config))
     return stages
 
 
-def select_search_stages(
-    translator: "Translator",
-    lines: Sequence[Line],
-    config: SearchConfig,
-    terms: "Terminology | None" = None,
-) -> list[SearchStage]:
+def select_search_stages(translator: "Translator", task: TranslationTask) -> list[SearchStage]:
     """Return the stages that stand around the search for segments whose source is known."""
     # Some stages run the model themselves. They are given a function, so that torch is loaded only
     # if they need it.
     stages: list[SearchStage] = []
-    has_markup = any(line.has_markup for line in lines)
-    if has_markup:
+    config = task.config
+    if task.has_markup:
         from pellucid.decode.stages.tags import RestoreTags
 
         stages.append(RestoreTags())
 
-    if has_markup or config.alignments:
+    if task.has_markup or config.alignments:
         from pellucid.decode.stages.word_links import LinkWords
 
         stages.append(LinkWords(lambda: translator.torch, translator.tokenizer, config))
 
-    if config.repetition == "retry":
-        stages.append(SearchRepetitionsAgain())
-
     # Who draws by chance may draw nothing.
-    if config.empty == "retry" and config.method != "sample":
-        stages.append(SearchEmptyTextsAgain())
+    searches_empty = config.empty == "retry" and config.method != "sample"
+    if config.repetition == "retry" or searches_empty:
+        stages.append(SearchAgain(config.repetition == "retry", searches_empty))
 
-    if has_markup or terms is not None:
+    if task.has_markup or task.terms is not None:
         from pellucid.decode.stages.term_placement import PlaceTerms
 
         around = translator.tokenizer, translator.bounds, config, translator.reader.target_language

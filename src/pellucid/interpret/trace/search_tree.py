@@ -12,7 +12,7 @@ from torch import Tensor
 from pellucid.data.text.line_splitting import SplitLine
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.corpus_sources import require_context
-from pellucid.decode.line_segments import Line, SearchResult, Segment, surround
+from pellucid.decode.line_segments import Line, SearchResult, Segment, TranslationTask, surround
 from pellucid.decode.request import SearchConfig, length_divisor, refuse_long_lines, require_finite
 from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
 from pellucid.decode.segment_search import SearchSegments
@@ -88,7 +88,8 @@ def search_translation(
         engine = _EditedEngine(engine, edit_watcher(edits, engine.models[0].config, source.words))
     observed = _ObservingEngine(engine, tuple(prefix_ids))
     innermost = SearchSegments(observed, translator.tokenizer, translator.models, config)
-    search = surround(innermost, select_search_stages(translator, [cut_line.line], config, terms))
+    task = TranslationTask([cut_line.line], config, terms)
+    search = surround(innermost, select_search_stages(translator, task))
     with translator.models.inference():
         results = search(list(cut_line.segments))
     split_lines = SplitLines(translator.reader, translator.lengths, config)
@@ -275,7 +276,7 @@ def _read_line(
         read.extend(segments)
         return [SearchResult(segment, []) for segment in segments]
 
-    stages = select_reading_stages(translator, [line], config, terms)
+    stages = select_reading_stages(translator, TranslationTask([line], config, terms))
     read_as_asked = surround(note_segments, stages)
     read_as_asked(list(cut_line.segments))
     return replace(cut_line, segments=tuple(read))
