@@ -332,7 +332,8 @@ class Model:
 
         patterns = (keep,) if isinstance(keep, str) else None if keep is None else tuple(keep)
         origin = TraceOrigin(
-            self.translator,
+            # A trace that is kept keeps what it was made with, and of the model only what can make another.
+            self.translator.with_torch_alone(),
             self.bundle,
             beam,
             tuple(prefix_ids),
@@ -343,6 +344,7 @@ class Model:
             sentences=sentences,
             terms=_as_terms(terms),
             similar="" if translation_memory is None else _find_similar(translation_memory, sentence),
+            other_engine=self.translator.engine is not self.translator.torch,
         )
         return trace_sentence(origin, sentence, target, edits, segment)
 

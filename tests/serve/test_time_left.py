@@ -96,9 +96,23 @@ def test_the_pieces_of_a_document_share_their_patience():
     assert (refusal.value.status, patience.seconds <= 0.0) == (503, True)
     held.go.set()
     assert held.first.result(60) is None
-    patience.seconds = 60.0
-    assert ask(service, held.worker, 900.0, patience) == "done"
-    assert 0.0 < patience.seconds < 60.0
+    more = Patience(60.0)
+    assert ask(service, held.worker, 900.0, more) == "done"
+    assert 0.0 < more.waited < 60.0
+
+
+def test_waiting_and_work_end_within_the_limit_and_longer_work_may_wait_as_long():
+    now = [100.0]
+    patience = Patience(30.0, clock=lambda: now[0])
+    assert patience.seconds == 30.0
+    now[0], patience.waited = 109.0, 7.0  # 2 seconds of work
+    assert now[0] + patience.seconds == 100.0 + 30.0
+    now[0] = 122.0  # 15 seconds of work: what is left of the limit
+    assert patience.seconds == 8.0
+    now[0] = 127.0  # 20 seconds of work, which may wait for 20, and has for 7
+    assert patience.seconds == 13.0
+    now[0] = 207.0  # 100 seconds of work: 30 is the most
+    assert patience.seconds == 23.0
 
 
 class BegunWorker:

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from math import fsum
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -348,9 +349,14 @@ def test_another_engine_is_not_used_and_a_note_says_so():
             raise AssertionError
 
     model.translator.engine = OtherEngine()
+    engine = ref(model.translator.engine)
     trace = model.trace("The ball is blue.", beam=3)
-    assert any("PyTorch made this translation" in note for note in trace.notes)
+    for shown in (trace, trace.edited(), trace.again("Yes.")):
+        assert any("PyTorch made this translation" in note for note in shown.notes)
     assert trace.translation == ball().translation
+    # A server keeps traces of models that were replaced: what only translates is gone with its model.
+    del model
+    assert engine() is None
 
 
 def test_the_manifest_has_the_fields_that_the_page_expects():

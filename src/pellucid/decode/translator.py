@@ -81,6 +81,12 @@ class Translator:
         """Engine that searches: torch, unless another one was put in its place."""
         return self.torch
 
+    def with_torch_alone(self) -> "Translator":
+        """Return this translator without any other engine that was put in torch's place, whose memory it then leaves."""
+        translator = copy(self)
+        translator.engine = self.torch
+        return translator
+
     def into(self, language: str) -> "Translator":
         """Return the translator of a multilingual model for one language to write, with the same engine."""
         translator = copy(self)

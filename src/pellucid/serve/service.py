@@ -254,7 +254,7 @@ class Service:
             raise Refusal(422, str(error)) from None
         finally:
             if patience is not None:
-                patience.seconds -= future.seconds_waited
+                patience.waited += future.seconds_waited
             # A job that nobody waits for any more is skipped when its turn comes, and stopped
             # between two steps when it has begun. Before the client has its answer: asyncio's
             # future would pass it on in its loop's next turn.
@@ -443,11 +443,24 @@ async def _wait_for_disconnect(request: Request) -> None:
         pass
 
 
-@dataclass
 class Patience:
-    """Seconds for which the pieces of one request, such as a document, may wait for their turns in all."""
+    """How long the pieces of one request, such as a document, may wait for their turns.
 
-    seconds: float
+    Waiting and the request's own work may take `limit` seconds together, so that a client is told
+    by then. Where the work alone takes most of that, the pieces may wait as long as they work, and
+    no longer than the limit in all.
+    """
+
+    def __init__(self, limit: float, clock: Callable[[], float] = time.monotonic):
+        self._limit, self._clock, self._began = limit, clock, clock()
+        self.waited = 0.0
+        """Seconds for which pieces have waited so far."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds for which the next piece may wait; to be asked while none waits."""
+        worked = self._clock() - self._began - self.waited
+        return min(self._limit, max(self._limit - worked, worked)) - self.waited
 
 
 @dataclass(frozen=True)

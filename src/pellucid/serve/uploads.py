@@ -238,7 +238,7 @@ async def _translate_texts(
                     raise
 
             await asyncio.sleep(_WAIT)
-            patience.seconds -= _WAIT
+            patience.waited += _WAIT
     return translations
 
 

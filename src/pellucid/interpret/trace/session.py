@@ -99,7 +99,8 @@ class TraceOrigin:
     a page's questions about the whole model. `markup` says what becomes of tags and addresses, and
     `sentences` of several sentences, as in `SearchConfig`; `context` is the sentence before, and
     `terms` are to stand in the translation. `similar` is the translation of a similar sentence,
-    which the model reads first.
+    which the model reads first. With `other_engine`, users get their translations from another
+    engine than torch; the `translator` is then one with torch alone.
     """
 
     translator: Translator
@@ -114,6 +115,7 @@ class TraceOrigin:
     sentences: Literal["auto", "split", "keep"] = "auto"
     terms: Terminology | None = None
     similar: str = ""
+    other_engine: bool = False
 
 
 class Trace(TraceData):
@@ -138,8 +140,11 @@ class Trace(TraceData):
         With `checked` off it comes in a third of the time, and None stands in the place of the
         checks.
         """
-        checks = [check.as_json() for check in self.checks()] if checked else None
-        return {**self._manifest, "checks": checks}
+        if checked:
+            checks = [check.as_json() for check in self.checks()]
+            return {**self._kept_manifest, "checks": checks}
+        # Not kept: a server has many traces, and of each the JSON of this.
+        return self._make_manifest()
 
     def checks(self) -> list[Check]:
         """Return the checks of whether the numbers hold together, each with its measurement."""
@@ -292,7 +297,10 @@ class Trace(TraceData):
         return save_html(self, path, keep)
 
     @cached_property
-    def _manifest(self) -> dict[str, Any]:
+    def _kept_manifest(self) -> dict[str, Any]:
+        return self._make_manifest()
+
+    def _make_manifest(self) -> dict[str, Any]:
         manifest = build_manifest(self)
         manifest["doubt"] = None if self.doubt is None else asdict(self.doubt)
         calibration = self.origin.translator.calibration
@@ -393,7 +401,7 @@ def trace_sentence(
     run = run_facts(model, config, is_given, prefix_pieces, seconds)
     input_pieces, text = tokenizer.target_pieces(inputs), tokenizer.decode_target(translation.ids)
     whole = origin.keep is not None or "logits" in tensors
-    remarks = [*translation.remarks, *_trace_notes(translator, line, whole)]
+    remarks = [*translation.remarks, *_trace_notes(origin, line, whole)]
     alarms = translation.alarms
 
     # A search says these itself.
@@ -523,7 +531,7 @@ def _refuse_untraceable_model(translator: Translator) -> None:
         )
 
 
-def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[str]:
+def _trace_notes(origin: TraceOrigin, line: TracedLine, whole: bool) -> list[str]:
     """Return remarks that a reader of the trace should know."""
     notes, segment = [], line.segment
     if line.part is not None:
@@ -531,7 +539,7 @@ def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[
             f"the line is translated in {len(line.part.segments)} parts; this is part {line.part.segment}"
         )
 
-    pieces, longest = len(segment.request.source), translator.lengths.longest_trained
+    pieces, longest = len(segment.request.source), origin.translator.lengths.longest_trained
     if pieces > longest:
         notes.append(
             f"the sentence has {pieces} pieces, the longest source of training had {longest}"
@@ -545,7 +553,7 @@ def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[
 
     if segment.marked.text != line.cut_line.line.text.strip():
         notes.append("tags and text around the sentence are not read by the model")
-    if translator.engine is not translator.torch:
+    if origin.other_engine:
         notes.append(
             "PyTorch made this translation, so that every number could be kept; CTranslate2, which "
             "`pellucid translate` uses, writes the same text"
