@@ -218,6 +218,23 @@ def test_a_text_of_several_sentences_is_explained_in_the_part_asked_for(call, re
     assert "1 to 2" in sentence
 
 
+@pytest.mark.parametrize(
+    ("unit", "note", "is_traced"),
+    [
+        (SENTENCE, "memory.tsv:2 is this sentence, so its translation is explained", True),
+        ("The black dog drank.", "memory.tsv:2 is similar, which this model cannot use (data.memory = 0)", False),
+        ("Nobody knows.", "the memory has no unit like this sentence", False),
+    ],
+)
+def test_a_memory_gives_the_translation_of_the_same_sentence(
+    call, model, trace, tmp_path, unit: str, note: str, is_traced: bool
+):
+    (tmp_path / "memory.tsv").write_text(f"A house.\tUna casa.\n{unit}\tel gato\n")
+    result = call("explain", model, SENTENCE, "--memory", "memory.tsv")
+    assert (result.exit_code, result.stderr) == (0, f"pellucid: note: {note}\n")
+    assert result.stdout.splitlines()[1] == f"→ {'el gato' if is_traced else trace.target.text}"
+
+
 @pytest.mark.usefixtures("built_script")
 @pytest.mark.parametrize(
     "keep", [None, "maps", *(pytest.param(keep, marks=pytest.mark.slow) for keep in ("float16", "float32", "weights"))]
@@ -257,6 +274,7 @@ def test_hostile_sentences_stay_text_in_the_file(call, model, tmp_path):
         (["Yes.", "--keep", "float16"], "--keep float16 says what a file keeps; name one with --html FILE"),
         (["Yes.", "--html", "a.html", "--keep", "all"], 'a file keeps maps, float16, float32 or weights, not "all"'),
         (["Yes.", "--html", "no/a.html"], "no is not a folder"),
+        (["Yes.", "--memory", "a.tsv", "--target", "Sí."], "--memory and --target exclude each other"),
         ([" "], "nothing to trace"),
     ],
 )

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import read_sentences, write_report
+from pellucid.cli.files import read_sentences, say_notes, write_report
 from pellucid.cli.options import (
     CONTEXT,
     JSON,
     LANGUAGE_TO_WRITE,
+    MEMORY,
     MODEL,
     TERMS,
     argument,
@@ -23,9 +24,12 @@ from pellucid.cli.terminal import Terminal, escape_controls
 from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
+    from pellucid.api import Model
     from pellucid.decode.alignment import Links
     from pellucid.interpret.influence.word_influence import InfluentialPair, WordInfluence
     from pellucid.interpret.trace.session import Trace
+    from pellucid.localize.terminology import Terms
+    from pellucid.localize.translation_memory import TranslationMemory
 
 EXPLAIN_EXAMPLES = """\
   pellucid explain runs/demo/best "The ball is blue."
@@ -48,6 +52,7 @@ def run_explain(
     ] = None,
     context: Annotated[str, CONTEXT] = "",
     terms: Annotated[str | None, TERMS] = None,
+    memory: Annotated[str | None, MEMORY] = None,
     segment: Annotated[
         int | None,
         option(
@@ -112,7 +117,7 @@ def run_explain(
         raise ValueError(f"standard input has {len(lines):,} lines; explain takes one sentence")
     [line] = lines
     if because is not None:
-        for name, given in (("--html", html), ("--terms", terms)):
+        for name, given in (("--html", html), ("--terms", terms), ("--memory", memory)):
             if given:
                 raise ValueError(f"--because and {name} exclude each other; ask for one at a time")
         found = load(model, target_language=language).find_influence(
@@ -121,19 +126,64 @@ def run_explain(
         write_report(json, [found], _influence_lines(found, Terminal.of_stdout()))
         return
 
-    loaded, terminology = load(model, target_language=language), None
-    if terms is not None:
-        from pellucid.localize.terminology import Terms
-        from pellucid.store.manifest_checks import read_languages
-
-        terminology = Terms.read(terms, *(read_languages(loaded.manifest) or ()))
-    trace = loaded.trace(line, target=target, beam=beam, context=context, segment=segment, terms=terminology)
+    if memory is not None and target is not None:
+        raise ValueError("--memory and --target exclude each other: both say what the translation is")
+    loaded = load(model, target_language=language)
+    terminology, units = _read_localization(loaded, terms, memory)
+    if units is not None:
+        target, units = _look_up(line, loaded, units)
+    trace = loaded.trace(
+        line,
+        target=target,
+        beam=beam,
+        context=context,
+        segment=segment,
+        terms=terminology,
+        translation_memory=units,
+    )
     if html:
         size = save_html(trace, html, keep, say=lambda words: typer.echo(words, err=True))
         typer.echo(f"{html}: {format_size(size)}", err=json)  # with --json, standard output is one object only
 
     if json or not html:
         write_report(json, map(manifest_with_answers, [trace]), walk_lines(trace))
+
+
+def _read_localization(
+    model: "Model", terms: str | None, memory: str | None
+) -> "tuple[Terms | None, TranslationMemory | None]":
+    """Return the terms and the translation memory that two files hold, for the languages of a model."""
+    from pellucid.store.manifest_checks import read_languages
+
+    languages = read_languages(model.manifest) or ()
+    terminology = units = None
+    if terms is not None:
+        from pellucid.localize.terminology import Terms
+
+        terminology = Terms.read(terms, *languages)
+    if memory is not None:
+        from pellucid.localize.translation_memory import TranslationMemory
+
+        units = TranslationMemory.read(memory, *languages)
+    return terminology, units
+
+
+def _look_up(line: str, model: "Model", units: "TranslationMemory") -> "tuple[str | None, TranslationMemory | None]":
+    """Return what a memory has for a line: its translation, or itself, if the model reads a similar unit.
+
+    A note says what was found, and what becomes of it.
+    """
+    match = units.find(line)
+    if match is None:
+        note, found = "the memory has no unit like this sentence", (None, None)
+    elif match.is_exact:
+        note, found = f"{match.place} is this sentence, so its translation is explained", (match.target, None)
+    elif model.translator.memory_mark is None:
+        note, found = f"{match.place} is similar, which this model cannot use (data.memory = 0)", (None, None)
+    else:
+        note, found = f"{match.place} is similar, and is read before the sentence", (None, units)
+    say_notes([note])
+    return found
 
 
 def walk_lines(trace: "Trace") -> Iterator[str]:
