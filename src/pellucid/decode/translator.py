@@ -82,7 +82,7 @@ class Translator:
         return self.torch
 
     def with_torch_alone(self) -> "Translator":
-        """Return this translator without any other engine that was put in torch's place, whose memory it then leaves."""
+        """Return this translator without an engine that was put in torch's place, and without its memory."""
         translator = copy(self)
         translator.engine = self.torch
         return translator
