@@ -105,11 +105,19 @@ def bundle(web: Path, into: Path, environment: dict[str, str]) -> None:
     licences = "\n\n".join(licence(web, name) for name in BUNDLED)
     (into / LICENCES).write_text(licences, encoding="utf-8", newline="\n")
     banner = f"{first_line(web)}\n/*!\n{licences}*/"
-    esbuild = [command("node", environment), "node_modules/esbuild/bin/esbuild", "--log-level=warning", *ESBUILD]
-    run([*esbuild, "src/main.tsx", "--format=esm", f"--outfile={script}", f"--banner:js={banner}"], web, environment)
-    # A script of a worker, which is no module; it bundles nothing of others.
-    engine = ["src/engine/worker.ts", "--format=iife", f"--outfile={into / ENGINE}"]
-    run([*esbuild, *engine, f"--banner:js={first_line(web)}"], web, environment)
+    esbuild = [command("node", environment), "node_modules/esbuild/bin/esbuild", "--log-level=warning"]
+    # Inside of `web`, where the packages are found. Style sheets become texts of the script, which
+    # esbuild leaves as they are: they are made small before.
+    with tempfile.TemporaryDirectory(dir=web, prefix=".small-") as small:
+        copied = Path(small) / "src"
+        shutil.copytree(web / "src", copied)
+        sheets = [str(path) for path in sorted(copied.glob("*.css"))]
+        run([*esbuild, *sheets, "--minify", f"--outdir={copied}", "--allow-overwrite"], web, environment)
+        page = [copied / "main.tsx", "--format=esm", f"--outfile={script}", f"--banner:js={banner}"]
+        run([*esbuild, *ESBUILD, *map(str, page)], web, environment)
+        # A script of a worker, which is no module; it bundles nothing of others.
+        engine = [copied / "engine" / "worker.ts", "--format=iife", f"--outfile={into / ENGINE}"]
+        run([*esbuild, *ESBUILD, *map(str, engine), f"--banner:js={first_line(web)}"], web, environment)
     for made in (script, into / ENGINE):
         if b"</script" in made.read_bytes().lower():
             raise ValueError(f"{made.name} holds '</script', which would end it early inside an HTML file.")

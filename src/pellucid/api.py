@@ -344,6 +344,7 @@ class Model:
             sentences=sentences,
             terms=_as_terms(terms),
             similar="" if translation_memory is None else _find_similar(translation_memory, sentence),
+            translation_memory=translation_memory,
             other_engine=self.translator.engine is not self.translator.torch,
         )
         return trace_sentence(origin, sentence, target, edits, segment)

@@ -89,3 +89,15 @@ def test_numbers_and_pictures_of_one_tensor_can_be_saved(page: Page, trace, tmp_
     picture = download(page, "button", "PNG, double resolution", tmp_path).read_bytes()
     assert picture.startswith(b"\x89PNG\r\n\x1a\n")
     assert int.from_bytes(picture[16:20], "big") > 600
+
+
+def test_a_file_says_which_words_a_term_brought(browser, model, tmp_path):
+    trace = model.trace(SENTENCE, terms={"queen": "cabra"})
+    brought = [origin.word for origin in trace.provenance if origin.origin == "term"]
+    assert brought
+    trace.save_html(tmp_path / "terms.html", keep="maps")
+    with watch_tab(browser, (tmp_path / "terms.html").as_uri()) as watched_tab:
+        file_page = Page(watched_tab)
+        file_page.open(v="output").settle()
+        said = file_page.tab.locator(".scrubber .score").all_inner_texts()
+        assert [line for line in said if "→" in line] == [f"{word}: term pair 1 (queen → cabra)" for word in brought]

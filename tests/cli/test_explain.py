@@ -235,6 +235,16 @@ def test_a_memory_gives_the_translation_of_the_same_sentence(
     assert result.stdout.splitlines()[1] == f"→ {'el gato' if is_traced else trace.target.text}"
 
 
+def test_what_terms_brought_is_a_section_of_its_own(call, model, tmp_path):
+    title = "Where its words come from"
+    assert title not in call("explain", model, SENTENCE).stdout
+    (tmp_path / "terms.tsv").write_text("cat\tZorplat\n")
+    shown = find_section(call("explain", model, SENTENCE, "--terms", "terms.tsv").stdout, title)
+    word, *rest = shown.split()
+    assert word.startswith("Zorplat")
+    assert rest == ["term", "terms.tsv:1", "cat", "→", "Zorplat"]
+
+
 @pytest.mark.usefixtures("built_script")
 @pytest.mark.parametrize(
     "keep", [None, "maps", *(pytest.param(keep, marks=pytest.mark.slow) for keep in ("float16", "float32", "weights"))]

@@ -133,6 +133,9 @@ def test_a_trace_shows_the_similar_translation_before_the_source(tokenizer, tmp_
         assert (trace.facts.text, trace.facts.score) == (translation.text, pytest.approx(translation.score, abs=1e-4))
         told = tokenizer.source_names[tokenizer.memory_mark]
         assert trace.source.text == (f"El perro rojo ve el gato. {told} <s> {line}" if line == lines[0] else line)
+        assert trace.provenance == loaded.translate(line, translation_memory=memory, provenance=True).provenance
+    assert loaded.trace(lines[0]).provenance is None
+    assert loaded.trace(lines[0], translation_memory=memory, target="El perro.").provenance is None
     plain = loaded.trace(lines[1])
     assert plain.facts.id == loaded.trace(lines[1], translation_memory=memory).facts.id
     assert loaded.trace(lines[0], translation_memory=memory).facts.id != loaded.trace(lines[0]).facts.id

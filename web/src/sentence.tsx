@@ -328,6 +328,9 @@ export function Scrubber(props: { manifest: Manifest }) {
             </button>
           ) : null}
         </p>
+        {hidden ? null : manifest.provenance?.map(({ word, origin, place, source, target: told }) => origin !== "model" && (
+          <p class="quiet score">{`${word}: ${origin} ${place} (${source} → ${told})`}</p>
+        ))}
       </div>
       <div ref={stepControls} class="steps" role="toolbar" aria-label="Steps of decoding">
         <div class="step-buttons">

@@ -267,6 +267,8 @@ export interface Manifest {
   tree: Tree | null; // null: forced or edited
   /** Null where the model was sure of every word, and in a changed run; absent in files of older versions. */
   doubt?: Doubt | null;
+  /** Where terms or a memory were given: for each word of the translation, what it is not there without. */
+  provenance?: { word: string; origin: "model" | "memory" | "term" | "prefix"; place: string; source: string; target: string }[];
   axes: Record<Dim, Axis>;
   tensors: TensorRow[]; // in the order of computation
   parameters: ParameterRow[];

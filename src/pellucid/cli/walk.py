@@ -58,6 +58,7 @@ def walk_trace(
         ("Writing, step by step", _show_steps(manifest, terminal.width >= _ROOM_FOR_BARS)),
         ("What each word attends to", _show_attention(manifest, tensor, links, console)),
         ("The search", _show_search(manifest)),
+        ("Where its words come from", _show_origins(manifest)),
         ("What adds to the logit of each piece written", _show_accounts(manifest, console)),
         ("What may be wrong with this translation", reasons),
         ("Checks of these numbers", _show_checks(manifest, width)),
@@ -378,6 +379,22 @@ def _pieces_of_node(node: Node | None, nodes: Mapping[int, Node]) -> list[str]:
         pieces.append(node["piece"])
         node = None if node["parent"] is None else nodes[node["parent"]]
     return pieces[::-1]  # nodes know their parents only, so the last piece was found first
+
+
+def _show_origins(manifest: Manifest) -> Iterator[RenderableType]:
+    """Show the words that a term or a unit of a memory brought."""
+    origins = manifest.get("provenance")
+    if origins is None:
+        return
+
+    rows = _make_table("left", "left", "rest")
+    for origin in origins:
+        if origin["origin"] == "model":
+            continue
+        sides = f"{origin['source']} → {origin['target']}".strip(" →")
+        cells = (origin["word"], origin["origin"], f"{origin['place']} {sides}".strip())
+        rows.add_row(*map(escape_controls, cells))
+    yield rows if rows.row_count else Text("All of them are the model's own.")
 
 
 def _show_accounts(manifest: Manifest, console: Console) -> Iterator[RenderableType]:

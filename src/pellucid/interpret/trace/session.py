@@ -17,9 +17,10 @@ from pellucid.data.context import join_context
 from pellucid.data.text.word_pieces import spell_pieces
 from pellucid.data.tokenizer import BOS, Tokenizer, strip_eos
 from pellucid.decode.alarms import find_alarms
-from pellucid.decode.line_segments import Line, Segment
+from pellucid.decode.line_segments import Line, LineStageMaker, Segment
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.matches import Terminology
+from pellucid.decode.translation import WordOrigin
 from pellucid.decode.translator import Translator
 from pellucid.interpret.trace.attribution import (
     LogitAccount,
@@ -58,6 +59,7 @@ from pellucid.interpret.trace.search_tree import (
 )
 from pellucid.interpret.trace.trace import TraceData
 from pellucid.interpret.trace.untrusted import NoArguments, read_strictly
+from pellucid.interpret.trace.word_origins import find_word_origins
 from pellucid.model import ModelConfig
 from pellucid.store.directory import Bundle
 
@@ -99,8 +101,8 @@ class TraceOrigin:
     a page's questions about the whole model. `markup` says what becomes of tags and addresses, and
     `sentences` of several sentences, as in `SearchConfig`; `context` is the sentence before, and
     `terms` are to stand in the translation. `similar` is the translation of a similar sentence,
-    which the model reads first. With `other_engine`, users get their translations from another
-    engine than torch; the `translator` is then one with torch alone.
+    which the model reads first, of the `translation_memory`. With `other_engine`, users get their
+    translations from another engine than torch; the `translator` is then one with torch alone.
     """
 
     translator: Translator
@@ -115,6 +117,7 @@ class TraceOrigin:
     sentences: Literal["auto", "split", "keep"] = "auto"
     terms: Terminology | None = None
     similar: str = ""
+    translation_memory: LineStageMaker | None = None
     other_engine: bool = False
 
 
@@ -163,6 +166,16 @@ class Trace(TraceData):
     def doubt(self) -> Doubt | None:
         """The word that the model was least sure of, and what it would have been; None where it was sure of all."""
         return find_doubt(self)
+
+    @cached_property
+    def provenance(self) -> tuple[WordOrigin, ...] | None:
+        """Where each word comes from; None without terms and a memory, and where it is not known."""
+        origin = self.origin
+        if origin.prefix_ids or origin.drawing is not None:
+            return None
+        config = _make_search_config(origin, is_given=False)
+        asked = origin.terms, origin.translation_memory
+        return find_word_origins(origin.translator, self.facts, config, *asked)
 
     def verdict(self, reference: str | None = None) -> TranslationVerdict:
         """Judge why the translation may be bad; each reason comes with its numbers."""
@@ -303,6 +316,8 @@ class Trace(TraceData):
     def _make_manifest(self) -> dict[str, Any]:
         manifest = build_manifest(self)
         manifest["doubt"] = None if self.doubt is None else asdict(self.doubt)
+        if self.provenance is not None:
+            manifest["provenance"] = [asdict(origin) for origin in self.provenance]
         calibration = self.origin.translator.calibration
         if calibration is not None and calibration.words is not None:
             manifest["word_curve"] = asdict(calibration.words)
