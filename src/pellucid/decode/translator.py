@@ -14,7 +14,6 @@ from pellucid.data.tokenizer import FORBIDDEN, Tokenizer
 from pellucid.decode.confidence import Calibration
 from pellucid.decode.line_segments import LengthLimits, Line, LineStageMaker, TranslationTask
 from pellucid.decode.request import BLOCK, Engine, SearchBounds, SearchConfig, continue_always
-from pellucid.decode.scoring import Score, score_pairs
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.selection import make_line_search
 from pellucid.decode.stages.splitting import look_for_markup
@@ -167,9 +166,3 @@ class Translator:
                 translation_memory=translation_memory,
             )
             first_line += len(block_lines)
-
-    def score(
-        self, sources: Sequence[str], targets: Sequence[str], batch: int, *, document: bool = False
-    ) -> list[Score]:
-        """Return the model's log-probability of each target given its source, as `score_pairs` does."""
-        return score_pairs(self, sources, targets, batch, document)
