@@ -13,7 +13,7 @@ from pellucid.data.source_profile import load_source_profile
 from pellucid.decode.confidence import read_calibration
 from pellucid.decode.corpus_sources import require_context, translate_sources
 from pellucid.decode.request import BLOCK, SearchConfig, SearchOptions, refuse_unknown_options
-from pellucid.decode.scoring import Score
+from pellucid.decode.scoring import Score, score_pairs
 from pellucid.decode.translation import NotTranslated, Translation
 from pellucid.decode.translator import Translator
 from pellucid.interop.ctranslate2_engine import CTranslate2Engine
@@ -283,9 +283,9 @@ class Model:
         if batch < 0:
             raise ValueError(f"batch is {batch}, it must be 0 or more")
         if isinstance(sources, str) and isinstance(targets, str):
-            return self.translator.score([sources], [targets], batch, document=document)[0]
+            return score_pairs(self.translator, [sources], [targets], batch, document)[0]
         texts = list(_check_texts(sources, "sources")), list(_check_texts(targets, "targets"))
-        return self.translator.score(*texts, batch, document=document)
+        return score_pairs(self.translator, *texts, batch, document)
 
     @_check_arguments
     def trace(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pellucid.data.text.line_splitting import split_line
 from pellucid.data.text.markup import extract_tags
+from pellucid.decode.line_alignment import word_indices_in_line
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.stages.joining import word_indices_in_line
 from pellucid.decode.translator import Translator
 from tests.decode.models import random_model, small_tokenizer
 

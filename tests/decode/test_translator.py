@@ -9,6 +9,7 @@ import torch
 
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.request import SearchConfig, batch_by_length
+from pellucid.decode.scoring import score_pairs
 from pellucid.decode.segment_search import SearchSegments
 from pellucid.decode.stages.repetition import EMPTIED
 from pellucid.decode.translation import Translation
@@ -84,7 +85,7 @@ def test_equal_lines_are_searched_once_and_drawn_each_time(translator, monkeypat
 def test_no_lines_give_no_translations(translator):
     assert translator.translate([], SHORT) == []
     assert list(translator.translate_stream([], SHORT)) == []
-    assert translator.score([], [], batch=3) == []
+    assert score_pairs(translator, [], [], batch=3) == []
 
 
 def test_a_beam_of_one_is_greedy_search(translator):
@@ -151,7 +152,7 @@ def test_lines_the_model_cannot_take_are_named_before_anything_is_translated(tra
     with pytest.raises(ValueError, match=r"line 5 has \d+, and 2 more lines are too long; split"):
         translator.translate([long] * 7, refuse)
     with pytest.raises(ValueError, match=r"target: .* line 2 has"):
-        translator.score(["Yes.", "Yes."], ["Sí.", long], batch=2)
+        score_pairs(translator, ["Yes.", "Yes."], ["Sí.", long], batch=2)
 
 
 def test_long_lines_are_split_at_sentence_ends_with_a_note(translator):
@@ -191,7 +192,9 @@ def test_a_line_as_long_as_the_model_takes_is_translated(translator):
 def test_scores_are_the_models_log_probabilities(translator):
     sources, targets = LINES[0::2], [*LINES[1::2], ""]
     for batch in (1, 2, 64):
-        for source, target, score in zip(sources, targets, translator.score(sources, targets, batch), strict=True):
+        for source, target, score in zip(
+            sources, targets, score_pairs(translator, sources, targets, batch), strict=True
+        ):
             [source_ids], [target_ids] = (
                 translator.tokenizer.encode_source([source]),
                 translator.tokenizer.encode_target([target]),
@@ -201,12 +204,12 @@ def test_scores_are_the_models_log_probabilities(translator):
             assert score.per_piece == approx_log_prob(expected.tolist())
             assert score.log_prob == pytest.approx(sum(score.per_piece))
             assert score.pieces == translator.tokenizer.target_pieces(target_ids)
-    assert translator.score(["Yes."], [""], batch=1)[0].pieces == ["</s>"]
+    assert score_pairs(translator, ["Yes."], [""], batch=1)[0].pieces == ["</s>"]
 
 
 def test_unequal_sides_are_refused(translator):
     with pytest.raises(ValueError, match="2 sources and 1 targets: each source needs its target"):
-        translator.score(["a", "b"], ["c"], batch=2)
+        score_pairs(translator, ["a", "b"], ["c"], batch=2)
 
 
 def test_a_damaged_model_is_refused_not_believed():
@@ -221,7 +224,7 @@ def test_a_damaged_model_is_refused_not_believed():
         ):
             translator.translate(["Yes."], config)
     with pytest.raises(ValueError, match=r"the model is damaged: it has weights that are .* not a number, in output"):
-        translator.score(["Yes."], ["Sí."], batch=1)
+        score_pairs(translator, ["Yes."], ["Sí."], batch=1)
 
 
 def translator_spoiled_by(translator: Translator, piece: str) -> Translator:
@@ -247,7 +250,7 @@ def test_a_line_that_gets_no_probability_stays_as_it_is_and_spoils_no_other_line
     expected = translator.translate(lines, config)
     assert [first.text, last.text] == [expected[0].text, expected[2].text]
     with pytest.raises(ValueError, match="the model gives line 2 the log-probability nan, where a finite number is"):
-        translator_spoiled_by(translator, piece).score(lines, lines, batch=0)
+        score_pairs(translator_spoiled_by(translator, piece), lines, lines, batch=0)
 
 
 def test_terms_without_room_leave_their_line_as_it_is_and_the_others_are_translated(translator):

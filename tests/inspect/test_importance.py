@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from pellucid.decode.scoring import score_pairs
 from pellucid.decode.torch_models import inference_only
 from pellucid.decode.translator import Translator
 from pellucid.interpret.studies import importance
@@ -50,7 +51,7 @@ def losses_with_factor(model: Transformer, pairs, head: Head, factor: float) -> 
 
 def test_the_loss_is_that_of_scoring():
     model, pairs = model_and_pairs(double=True)
-    scores = Translator(model, small_tokenizer()).score(SOURCES, TARGETS, batch=2)
+    scores = score_pairs(Translator(model, small_tokenizer()), SOURCES, TARGETS, batch=2)
     [losses] = pair_losses(model, pairs, [()])
     assert losses == pytest.approx([-score.log_prob for score in scores], rel=1e-5)
     assert pairs.pieces == sum(len(score.pieces) for score in scores)

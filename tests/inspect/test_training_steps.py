@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pellucid.api import load
+from pellucid.decode.scoring import score_pairs
 from pellucid.decode.torch_models import inference_only
 from pellucid.interpret.studies import training_steps
 from pellucid.interpret.studies.training_steps import RATE, study_training, update_once
@@ -20,7 +21,7 @@ from tests.training.corpora import small_run
 def test_the_losses_are_minus_the_log_probabilities_of_the_pieces_and_fall_with_the_update():
     trace = ball()
     answer = study_training(trace, "La bola es azul.")
-    [score] = trace.origin.translator.score([trace.sentence], ["La bola es azul."], 1)
+    [score] = score_pairs(trace.origin.translator, [trace.sentence], ["La bola es azul."], 1)
     assert answer["writes"] == score.pieces
     assert answer["reads"] == ["<s>", *score.pieces[:-1]]
     assert answer["losses"] == [approx_log_prob(-log_prob) for log_prob in score.per_piece]

@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from pellucid.decode.scoring import score_pairs
 from pellucid.decode.translator import Translator
 from pellucid.interop.ctranslate2 import LARGEST_WEIGHT_BYTE, convert_to_ctranslate2, quantize_rows
 from tests.decode.models import LINES, random_model, small_tokenizer
@@ -42,8 +43,9 @@ def make_model(**sizes):
     return random_model(3, size, size, **{"d_model": 32, "d_ff": 64, **sizes})
 
 
-def score_pairs(model):
-    return np.array([score.log_prob for score in Translator(model, small_tokenizer()).score(SOURCES, TARGETS, 64)])
+def sum_log_probs(model):
+    translator = Translator(model, small_tokenizer())
+    return np.array([score.log_prob for score in score_pairs(translator, SOURCES, TARGETS, 64)])
 
 
 def scores_of_ctranslate2(model, directory, precision):
@@ -58,9 +60,9 @@ def scores_of_ctranslate2(model, directory, precision):
 @pytest.mark.parametrize("sizes", [{}, {"norm": "post", "activation": "swiglu"}, {"positions": "rotary"}])
 def test_all_parts_in_int8_score_as_ctranslate2_does(tmp_path, sizes):
     model = make_model(**sizes)
-    plain, theirs = score_pairs(model), scores_of_ctranslate2(model, tmp_path, "int8")
+    plain, theirs = sum_log_probs(model), scores_of_ctranslate2(model, tmp_path, "int8")
     with Int8Mode():
-        ours = score_pairs(model)
+        ours = sum_log_probs(model)
     assert scores_of_ctranslate2(model, tmp_path, "float32") == approx_log_prob(plain)
     differences, int8_loss = np.abs(ours - theirs), np.abs(plain - theirs).mean()
     # A number half-way between two bytes may be rounded either way, and what follows differs by a little.

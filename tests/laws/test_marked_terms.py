@@ -20,7 +20,7 @@ from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.source_reader import ReadText
 from pellucid.decode.stages.marked_terms import MarkTerms
 from pellucid.decode.stages.required_texts import RequireTexts
-from pellucid.decode.stages.term_placement import accept_forms
+from pellucid.decode.terms.inflected import accept_forms
 from pellucid.decode.terms.required import WordEdges, missing_terms
 from pellucid.localize.terminology import Terms
 from pellucid.store.directory import save_bundle

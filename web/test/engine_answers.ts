@@ -21,7 +21,7 @@ const answers = {
   encode: ({ side, lines }: { side: "source" | "target"; lines: string[] }) => lines.map((line) => translator[side].encode(line)),
   decode: (sentences: number[][]) => sentences.map((ids) => translator.target.decode(ids)),
   sentences: (lines: string[]) => lines.map((line) => findSentenceEnds(line).map((end, i, ends) => line.slice(ends[i - 1] ?? 0, end))),
-  split: (lines: string[]) => lines.map((line) => translator.prepare(line).split),
+  split: (lines: string[]) => lines.map((line) => translator.cut(line).split),
   counterparts: (characters: string[]) => characters.map(findCounterpart),
   protected: (lines: string[]) => lines.map((line) => findProtected(line).map(([start, end]) => line.slice(start, end))),
 } as Record<string, (args: never) => unknown>;

@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 import torch
 from jaxtyping import Int
+from numpy.random import PCG64, Generator
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -19,9 +20,9 @@ from pellucid.data.tokenizer import BOS, EOS, PAD
 class CorpusShare:
     """One corpus of several, with its weight: 2 shows each pair twice in an epoch, 0.5 shows half of the pairs.
 
-    Think of the pairs as a ring that is read round and round: an epoch reads `pairs * weight` further, and the next
-    epoch begins where it stopped. So after any number of epochs, no pair has been seen more than once more often than
-    another.
+    Think of the pairs as a ring that is read round and round: an epoch reads `pairs * weight`
+    further, and the next epoch begins where it stopped. So after any number of epochs, no pair has
+    been seen more than once more often than another.
     """
 
     name: str
@@ -29,7 +30,7 @@ class CorpusShare:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        # A fraction from the decimal text: 0.1 is exactly a tenth, so that any number of epochs adds up exactly.
+        # A fraction of the decimal text: 0.1 is exactly a tenth, and many epochs add up exactly.
         if self.pairs * Fraction(str(self.weight)) < 1:
             raise ValueError(
                 f"of {self.name}, {self.pairs:,} pairs, a weight of {self.weight:g} shows less than one an epoch; "
@@ -45,11 +46,13 @@ class CorpusShare:
         return int(epochs * self.pairs * Fraction(str(self.weight)))
 
 
-# Random pairs that are sorted by length at a time: sorting takes several times the memory of the order.
+# Random pairs that are sorted by length at a time: sorting takes several times their memory.
 SORTED_AT_ONCE = 2**22
 
+# Numbers of tokens, one for each sentence.
+Lengths = NDArray[np.integer]
 # Lengths of the sources and of the targets of pairs, by the numbers of these pairs.
-PairLengths = Callable[[NDArray[np.integer]], tuple[NDArray[np.integer], NDArray[np.integer]]]
+PairLengths = Callable[[NDArray[np.integer]], tuple[Lengths, Lengths]]
 
 
 def index_type(pairs: int) -> type[np.integer]:
@@ -113,7 +116,8 @@ def pack_sentences(rows: Sequence[Sequence[int]], dtype: type[np.integer]) -> Pa
     """Pack sentences of token ids into one array."""
     starts = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=starts[1:])
-    return PackedSentences(np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(starts[-1])), starts)
+    ids = np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(starts[-1]))
+    return PackedSentences(ids, starts)
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ class EncodedPairs:
 
     sources: PackedSentences
     targets: PackedSentences
-    # Size and weight of each corpus; empty for a single corpus whose pairs are each seen once in an epoch.
+    # Size and weight of each corpus; empty for one corpus, whose pairs are seen once in an epoch.
     corpora: tuple[CorpusShare, ...] = ()
 
     def __len__(self) -> int:
@@ -140,7 +144,7 @@ class Batch:
     target_in: Int[Tensor, "B T"]
     target_out: Int[Tensor, "B T"]
     indices: NDArray[np.integer]
-    target_tokens: int  # the number of target positions that are not padding, by which a sum of losses is divided
+    target_tokens: int  # target positions without padding, by which a sum of losses is divided
     seed: int = 0  # the seed of dropout for this batch, a function of its position in the stream
 
     def to(self, device: torch.device | str) -> "Batch":
@@ -198,7 +202,7 @@ def halve_batch(batch: Batch) -> tuple[Batch, Batch]:
 
 def slice_batch(batch: Batch, rows: slice) -> Batch:
     """Return some rows of a batch as a batch, cut to its longest sentences."""
-    source, target_in, target_out = batch.source[rows], batch.target_in[rows], batch.target_out[rows]
+    source, target_out = batch.source[rows], batch.target_out[rows]
     # target_in is as long as target_out: BOS in front, EOS missing at the end.
     longest_source, longest_target = _longest_row(source), _longest_row(target_out)
     return replace(
@@ -217,24 +221,29 @@ def _longest_row(padded: Tensor) -> int:
 
 
 def epoch_batches(
-    source_lengths: NDArray[np.integer],
-    target_lengths: NDArray[np.integer],
+    source_lengths: Lengths,
+    target_lengths: Lengths,
     batch_tokens: int,
     seed: int,
     epoch: int,
 ) -> list[NDArray[np.integer]]:
     """Return the batches of an epoch as arrays of indices: pairs of similar length, in an order set by (seed, epoch).
 
-    They contain every pair once. A batch has at most `batch_tokens` target positions and twice as many source
-    positions, padding included; a longer pair is a batch of its own. Raises ValueError for a budget below one token.
+    They contain every pair once. A batch has at most `batch_tokens` target positions and twice as
+    many source positions, padding included; a longer pair is a batch of its own. Raises ValueError
+    for a budget below one token.
     """
-    random = np.random.Generator(np.random.PCG64([seed, epoch]))
+    random = Generator(PCG64([seed, epoch]))
     order = np.arange(len(target_lengths), dtype=index_type(len(target_lengths)))
-    return shuffle_into_batches(order, lambda part: (source_lengths[part], target_lengths[part]), batch_tokens, random)
+
+    def lengths_of(part: NDArray[np.integer]):
+        return source_lengths[part], target_lengths[part]
+
+    return shuffle_into_batches(order, lengths_of, batch_tokens, random)
 
 
 def shuffle_into_batches(
-    pairs: NDArray[np.integer], lengths_of: PairLengths, batch_tokens: int, random: np.random.Generator
+    pairs: NDArray[np.integer], lengths_of: PairLengths, batch_tokens: int, random: Generator
 ) -> list[NDArray[np.integer]]:
     """Return batches of these pairs as `epoch_batches` does; the array of pairs is shuffled and sorted in place.
 
@@ -249,41 +258,40 @@ def shuffle_into_batches(
         source_lengths, target_lengths = lengths_of(part)
         order = _sort_by_length(source_lengths, target_lengths)
         part[:] = part[order]
-        batches += np.split(part, _batch_starts(source_lengths[order], target_lengths[order], batch_tokens))
+        starts = _batch_starts(source_lengths[order], target_lengths[order], batch_tokens)
+        batches += np.split(part, starts)
     return [batches[i] for i in random.permutation(len(batches))]
 
 
 def cut_batches(
-    source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], batch_tokens: int
+    source_lengths: Lengths, target_lengths: Lengths, batch_tokens: int
 ) -> list[NDArray[np.integer]]:
     """Return batches of pairs of these lengths, each as the indices of its pairs, which are of similar length."""
     order = _sort_by_length(source_lengths, target_lengths)
-    return np.split(order, _batch_starts(source_lengths[order], target_lengths[order], batch_tokens))
+    starts = _batch_starts(source_lengths[order], target_lengths[order], batch_tokens)
+    return np.split(order, starts)
 
 
-def _sort_by_length(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]) -> NDArray[np.intp]:
+def _sort_by_length(source_lengths: Lengths, target_lengths: Lengths) -> NDArray[np.intp]:
     """Return the order in which pairs of similar length are neighbours; pairs of equal keys keep theirs."""
-    return np.argsort(_length_sort_keys(source_lengths, target_lengths), kind="stable")
-
-
-def _length_sort_keys(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return sort keys: bands of target length, and within a band the source length, rising and falling in turn."""
-    # A band spans 13 %: a sort by exact target length would leave no choice of source lengths. Rising and falling in
-    # turn makes the source lengths similar where two bands meet.
+    # Sorted by bands of target length, and in a band by source length, rising and falling in turn.
+    # A band spans 13 %: a sort by exact target length would leave no choice of source lengths.
+    # Rising and falling in turn makes the source lengths similar where two bands meet.
     span = int(source_lengths.max(initial=0)) + 1
-    bands = (np.log(np.arange(1, int(target_lengths.max(initial=1)) + 1)) / np.log(1.13)).astype(np.int64)
+    longest = int(target_lengths.max(initial=1))
+    bands = (np.log(np.arange(1, longest + 1)) / np.log(1.13)).astype(np.int64)
     # Keys of 16 bits, where they suffice, are sorted ten times as fast: by counting.
     dtype = np.min_scalar_type((int(bands[-1]) + 1) * span)
     band, sources = bands.astype(dtype)[target_lengths - 1], source_lengths.astype(dtype)
-    return band * span + np.where(band % 2 == 0, sources, span - 1 - sources)
+    keys = band * span + np.where(band % 2 == 0, sources, span - 1 - sources)
+    return np.argsort(keys, kind="stable")
 
 
-def _batch_starts(
-    source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], batch_tokens: int
-) -> list[int]:
+def _batch_starts(source_lengths: Lengths, target_lengths: Lengths, batch_tokens: int) -> list[int]:
     """Return where each batch but the first begins, such that each has the number of pairs with the cheapest token."""
-    # The cost of a batch is its positions on both sides, padding included, plus a sixteenth of the budget for being a
-    # batch at all. So a batch stops short of the budget where the next pairs would mostly add padding.
+    # The cost of a batch is its positions on both sides, padding included, plus a sixteenth of the
+    # budget for being a batch at all. So a batch stops short of the budget where the next pairs
+    # would mostly add padding.
     cuts, start = [0], 0
     while start < len(target_lengths):
         # The pairs that could fit: no batch has more rows than budget / length of its first target.
@@ -294,7 +302,7 @@ def _batch_starts(
         target_positions = pairs * np.maximum.accumulate(targets)
         fits = (target_positions <= batch_tokens) & (source_positions <= 2 * batch_tokens)
         cost = source_positions + target_positions + batch_tokens / 16
-        # Column n is the cost per token of a batch of the first n + 1 pairs, padded to the longest of them.
+        # Column n: the cost per token of a batch of the first n + 1 pairs, padded to the longest.
         price = np.where(fits, cost, np.inf) / np.cumsum(sources + targets)
         start += int(price.argmin()) + 1
         cuts.append(start)

@@ -1,7 +1,7 @@
 """Noise while training: some pairs of each batch are shown as careless people would have typed them.
 
-Which pairs, and how, follows from the seed of the epoch and the number of the pair alone, so that a resumed run shows
-the same, and so does any number of workers.
+Which pairs, and how, follows from the seed of the epoch and the number of the pair alone, so that a
+resumed run shows the same, and so does any number of workers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,19 +36,28 @@ class NoiseConfig:
 
     capitals: Annotated[float, "share of the pairs that are shown in capitals, on both sides"] = 0.0
     title_case: Annotated[
-        float, "share with a capital on each word of the source, and a title as the target language writes it"
+        float,
+        "share with a capital on each word of the source, and a title as the target language writes it",
     ] = 0.0
     small_letters: Annotated[float, "share with a source in small letters"] = 0.0
     end_marks: Annotated[float, "share without the end mark, or with several, on both sides"] = 0.0
-    typing_errors: Annotated[float, "share with typing errors in the source, one for 25 letters"] = 0.0
-    lost_accents: Annotated[float, "share with a source without accents"] = 0.0
-    spellings: Annotated[float, "share with other quotation marks, apostrophes, dashes and spaces in the source"] = 0.0
-    marks: Annotated[
-        float, "share with a number or a bullet before both sides, or quotation marks or brackets around them"
+    typing_errors: Annotated[
+        float,
+        "share with typing errors in the source, one for 25 letters",
     ] = 0.0
-    copies: Annotated[float, "share with an address, a code, a placeholder or an emoji before or behind both sides"] = (
-        0.0
-    )
+    lost_accents: Annotated[float, "share with a source without accents"] = 0.0
+    spellings: Annotated[
+        float,
+        "share with other quotation marks, apostrophes, dashes and spaces in the source",
+    ] = 0.0
+    marks: Annotated[
+        float,
+        "share with a number or a bullet before both sides, or quotation marks or brackets around them",
+    ] = 0.0
+    copies: Annotated[
+        float,
+        "share with an address, a code, a placeholder or an emoji before or behind both sides",
+    ] = 0.0
     sentences: Annotated[
         float,
         "share joined with the next pair of the file; or, where a pair has several sentences, with one of them alone",
@@ -68,7 +77,9 @@ class NoiseConfig:
                 "can be 1 together at most"
             )
         if not problems and self.from_ >= self.until:
-            problems.append(f"from is {self.from_:g} and until is {self.until:g}; noise must begin before it ends")
+            problems.append(
+                f"from is {self.from_:g} and until is {self.until:g}; noise must begin before it ends"
+            )
         if problems:
             raise ValueError("data.noise: " + "; ".join(problems))
 
@@ -90,12 +101,17 @@ class PairNoise:
     target_language: str | None = None
 
     def plant(
-        self, encoded: EncodedPairs, indices: NDArray[np.integer], seed: int, backwards: bool = False
+        self,
+        encoded: EncodedPairs,
+        indices: NDArray[np.integer],
+        seed: int,
+        backwards: bool = False,
     ) -> EncodedPairs:
         """Return the chosen pairs, in their order, some of them with noise.
 
-        Each pair has a random generator of its own, so that its noise does not depend on what else is chosen. With
-        `backwards`, the targets are what will be translated: they get the errors that only a source has.
+        Each pair has a random generator of its own, so that its noise does not depend on what else
+        is chosen. With `backwards`, the targets are what will be translated: they get the errors
+        that only a source has.
         """
         rows = [[side[i].tolist() for i in indices] for side in (encoded.sources, encoded.targets)]
         names = [*self.config.shares]
@@ -142,8 +158,8 @@ class PairNoise:
             neighbours = _find_neighbours(encoded, block[places])
             places, neighbours = places[neighbours >= 0], neighbours[neighbours >= 0]
             # Two sentences, and one end.
-            lengths = [side.lengths_of(block[places]) + side.lengths_of(neighbours) - 1 for side in sides]
-            noisy[:, places] = np.stack(lengths)
+            for lengths, side in zip(noisy, sides, strict=True):
+                lengths[places] = side.lengths_of(block[places]) + side.lengths_of(neighbours) - 1
             is_short = noisy.max(axis=0) <= self.max_pieces
             expected[:, rows][:, is_short] = np.rint(noisy[:, is_short])
         return expected[0], expected[1]
@@ -156,16 +172,20 @@ class PairNoise:
         ratios = np.ones((2, len(names) + 1))
         for number, name in enumerate(names):
             if name in NOISE_KINDS and self.config.shares[name]:
-                planted = replace(self, config=NoiseConfig(**{name: 1.0})).plant(encoded, sample, seed=0)
+                only_this = replace(self, config=NoiseConfig(**{name: 1.0}))
+                planted = only_this.plant(encoded, sample, seed=0)
                 after = planted.sources.lengths.sum(), planted.targets.lengths.sum()
                 ratios[:, number] = [now / then for now, then in zip(after, before, strict=True)]
         return ratios
 
     def _draw_numbers(self, indices: NDArray[np.integer], seed: int) -> NDArray[np.intp]:
         """Draw the number of the kind of noise of each pair, in the order of the shares; behind the last for none."""
-        return np.searchsorted(np.cumsum([*self.config.shares.values()]), draw_uniform(indices, seed), side="right")
+        ends = np.cumsum([*self.config.shares.values()])
+        return np.searchsorted(ends, draw_uniform(indices, seed), side="right")
 
-    def _plant_one(self, encoded: EncodedPairs, index: int, kind: str, seed: int, backwards: bool) -> TextPair | None:
+    def _plant_one(
+        self, encoded: EncodedPairs, index: int, kind: str, seed: int, backwards: bool
+    ) -> TextPair | None:
         """Return one pair with noise, or None where it stays as it is."""
         pair = self._read_pair(encoded, index)
         if pair is None:
@@ -174,7 +194,10 @@ class PairNoise:
         if kind == "sentences":
             noisy = drop_sentences(pair, random)
             [neighbour] = _find_neighbours(encoded, np.array([index])).tolist()
-            if noisy == pair and neighbour >= 0 and (following := self._read_pair(encoded, neighbour)) is not None:
+            following = None
+            if noisy == pair and neighbour >= 0:
+                following = self._read_pair(encoded, neighbour)
+            if following is not None:
                 noisy = join_pairs(pair, following)
         else:
             noisy = NOISE_KINDS[kind](pair.exchange() if backwards else pair, random)
@@ -202,12 +225,13 @@ def vary_case(
 ) -> Iterator[str]:
     """Yield the lines of one side of a training text, some in capitals or as titles, to learn a vocabulary from.
 
-    Other noise needs no pieces of its own. A vocabulary without any would spell capitals letter by letter.
+    Other noise needs no pieces of its own. A vocabulary without any would spell capitals out.
     """
     shares = np.array([config.capitals, config.capitals + config.title_case])
     lines, first = iter(lines), 0
     while block := list(islice(lines, _LINES_AT_ONCE)):
-        kinds = np.searchsorted(shares, draw_uniform(np.arange(first, first + len(block)), seed), side="right")
+        draws = draw_uniform(np.arange(first, first + len(block)), seed)
+        kinds = np.searchsorted(shares, draws, side="right")
         for line, kind in zip(block, kinds.tolist(), strict=True):
             # The function of a kind changes both sides; the other one is empty here.
             plant = (plant_capitals, plant_title_case, None)[kind]
@@ -235,7 +259,9 @@ def sample_evenly(count: int, most: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
-def lengthen(lengths: NDArray[np.int32], chosen: NDArray[np.bool_], factor: float, most: int) -> NDArray[np.int32]:
+def lengthen(
+    lengths: NDArray[np.int32], chosen: NDArray[np.bool_], factor: float, most: int
+) -> NDArray[np.int32]:
     """Return lengths, the chosen ones times a factor and rounded; none is made shorter, or longer than `most`.
 
     >>> lengthen(np.array([10, 10, 40], np.int32), np.array([True, False, True]), 1.5, most=50).tolist()
@@ -247,7 +273,7 @@ def lengthen(lengths: NDArray[np.int32], chosen: NDArray[np.bool_], factor: floa
 
 def draw_uniform(indices: NDArray[np.integer], seed: int) -> NDArray[np.float64]:
     """Draw a number from 0 to 1 for each index, which depends on the seed and on that index alone."""
-    # SplitMix64 (Steele, Lea and Flood, 2014): a generator for each index would take longer than all of the noise.
+    # SplitMix64 (Steele, Lea and Flood, 2014): a generator for each index would take too long.
     mixed = indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)

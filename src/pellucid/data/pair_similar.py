@@ -1,8 +1,8 @@
 """Similar pairs while training: some sources are read after the translation of a similar sentence of the same text.
 
-So a model learns to use the similar units of a translation memory (neural fuzzy repair: Bulte and Tezcan 2019). Which
-pairs follows from the seed of the epoch and the number of the pair alone, and which sentence is the most similar one
-from the text.
+So a model learns to use the similar units of a translation memory (neural fuzzy repair: Bulte and
+Tezcan 2019). Which pairs follows from the seed of the epoch and the number of the pair alone, and
+which sentence is the most similar one from the text.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ from pellucid.data.context import count_context
 from pellucid.data.pair_noise import draw_uniform, lengthen, sample_evenly
 from pellucid.data.tokenizer import BOS, Tokenizer, strip_eos
 
-_LEAST_SIMILAR = 0.6  # share of the tokens that a similar sentence has in common; less teaches to ignore it
+# Share of the tokens that a similar sentence has in common; less teaches to ignore it.
+_LEAST_SIMILAR = 0.6
 _INDEXED_PAIRS = 200_000  # pairs among which similar ones are looked for, spread evenly
 _POSTINGS = 4000  # sentences with a token of the source that are looked at, the rarest tokens first
 _CANDIDATES = 8  # sentences that share most tokens, whose similarity is measured
@@ -36,21 +37,28 @@ class SimilarPairs:
     def __init__(self, encoded: EncodedPairs, tokenizer: Tokenizer, share: float, max_pieces: int):
         """Index the tokens of these pairs; a source that would have more than `max_pieces` is shown as it is."""
         assert tokenizer.memory_mark is not None
-        self.encoded, self.mark, self.share, self.max_pieces = encoded, tokenizer.memory_mark, share, max_pieces
+        self.encoded, self.mark = encoded, tokenizer.memory_mark
+        self.share, self.max_pieces = share, max_pieces
         self.indexed = sample_evenly(len(encoded), _INDEXED_PAIRS)
         lengths = encoded.sources.lengths_of(self.indexed)
         rows = [encoded.sources[i] for i in self.indexed.tolist()]
         tokens = np.fromiter(chain.from_iterable(rows), np.int64, count=int(lengths.sum()))
-        # Each token once a sentence, sorted by token: the sentences of token t are postings[starts[t]:starts[t + 1]].
+        # Each token once a sentence, sorted by token: the sentences of token t are
+        # postings[starts[t]:starts[t + 1]].
         width = len(self.indexed)
         keys = np.unique(tokens * width + np.repeat(np.arange(width), lengths))
         token_of_key, self.postings = np.divmod(keys, width)
         self.starts = np.searchsorted(token_of_key, np.arange(tokenizer.source_vocabulary + 1))
         names = tokenizer.target_names
-        self.begins_word = frozenset(i for i, name in enumerate(names) if name[:1] == "▁" and name[1:].isalpha())
-        self.continues_word = frozenset(i for i, name in enumerate(names) if name.isalpha())
+        begins, continues = [], []
+        for i, name in enumerate(names):
+            if name[:1] == "▁" and name[1:].isalpha():
+                begins.append(i)
+            elif name.isalpha():
+                continues.append(i)
         # In their order, to draw from.
-        self.first_tokens, self.further_tokens = sorted(self.begins_word), sorted(self.continues_word)
+        self.first_tokens, self.further_tokens = begins, continues
+        self.begins_word, self.continues_word = frozenset(begins), frozenset(continues)
         self.letters = [len(name.strip("▁")) for name in names]
         self.growth = self._measure_growth()
 
@@ -97,7 +105,8 @@ class SimilarPairs:
             visited += int(counts[i])
             if visited > _POSTINGS and found:
                 break
-            found.append(self.postings[self.starts[tokens[i]] : self.starts[tokens[i] + 1]][:_POSTINGS])
+            start, end = self.starts[tokens[i]], self.starts[tokens[i] + 1]
+            found.append(self.postings[start:end][:_POSTINGS])
         sentences, shared = np.unique(np.concatenate(found), return_counts=True)
         # The most shared tokens first; of equal ones, the first in the text.
         order = np.lexsort((sentences, -shared))[: _CANDIDATES + 1]
@@ -113,11 +122,14 @@ class SimilarPairs:
                 best = ratio, candidate
         return None if best[1] < 0 else best[1]
 
-    def _rename_word(self, told: list[int], target: list[int], random: Random) -> tuple[list[int], list[int]]:
+    def _rename_word(
+        self, told: list[int], target: list[int], random: Random
+    ) -> tuple[list[int], list[int]]:
         """Return a similar translation and the target with another word in the place of one that both have.
 
-        A model that knows the usual word learns so to write the one that the memory has. The other word comes from any
-        target, or is made up of the first token of a word and some that continue words.
+        A model that knows the usual word learns so to write the one that the memory has. The other
+        word comes from any target, or is made up of the first token of a word and some that
+        continue words.
         """
         words = self._list_words(told)
         common = sorted(set(words).intersection(self._list_words(target)))

@@ -1,10 +1,11 @@
 """Terms while training: some sources of each batch carry marked terms, with a translation beside each.
 
-The terms are words of the pair itself that translate each other, as links between words say that were learned from the
-text. What stands beside a term is the form that the target has; or its commonest form in the text, so that the model
-learns to inflect; or a word that the text has nowhere, which then stands in the target, too, so that the model learns
-to obey. Which pairs, and how, follows from the seed of the epoch and the number of the pair alone, so that a resumed
-run shows the same, and so does any number of workers.
+The terms are words of the pair itself that translate each other, as links between words say that
+were learned from the text. What stands beside a term is the form that the target has; or its
+commonest form in the text, so that the model learns to inflect; or a word that the text has
+nowhere, which then stands in the target, too, so that the model learns to obey. Which pairs, and
+how, follows from the seed of the epoch and the number of the pair alone, so that a resumed run
+shows the same, and so does any number of workers.
 """
 
 import re
@@ -35,12 +36,14 @@ _SAMPLED_PAIRS = 200  # pairs by which the length of marked ones is estimated
 _LONGEST_TERM = 3  # words of a term in training, on either side
 _NUMBERS_OF_TERMS = (1, 1, 2, 2, 3)  # terms of a source, each as likely as its share in this list
 _SINGLE_WORDS = 0.7  # share of the sources whose terms are single words, if it has some
-_ANY_WORDS = 0.3  # share of the sources in which the commonest words are terms, too: names may be among them
+_ANY_WORDS = 0.3  # share in which the commonest words are terms, too: names may be among them
 _REPLACED = 0.7  # share of the terms that have another translation than the text
 _BASE_FORM = 0.5  # share of the others that are given in a form that a glossary may have
-_FOREIGN, _INFLECTED = 0.38, 0.42  # shares of the other words that the text has nowhere, and of those in the right form
+_FOREIGN = 0.38  # share of the other words that the text has nowhere
+_INFLECTED = 0.42  # share of those that stand in the right form
 _OTHER_FORM = 0.8  # share of the inflected ones that are told in another form, if there is one
-_CAPITAL, _WORD_CAPITAL = 0.6, 0.2  # shares with a capital, of the words that the text has nowhere and of the others
+_CAPITAL = 0.6  # share of the words that the text has nowhere with a capital
+_WORD_CAPITAL = 0.2  # share of the others with one
 _DRAWS = 10  # words drawn at most, so that one is never seen in the wrong form
 _LONGEST_SYLLABLE = 3  # letters of a piece in a word that is made of pieces
 _LETTERS = re.compile(r"(\w+)")
@@ -58,7 +61,8 @@ class _Side:
     @classmethod
     def learn(cls, sentences: Sequence[Sequence[str]], pieces: Iterable[str]) -> "_Side":
         """Learn the words of sentences; words that they have nowhere are made of short pieces, too."""
-        syllables = [piece for piece in pieces if piece.isalpha() and len(piece) <= _LONGEST_SYLLABLE]
+        alphabetic = filter(str.isalpha, pieces)
+        syllables = [piece for piece in alphabetic if len(piece) <= _LONGEST_SYLLABLE]
         # Names have letters that no word of the text has.
         latin = [consonant + vowel for consonant in "bcdfghjklmnpqrstvwxyz" for vowel in "aeiou"]
         return cls(find_common_words(sentences), WordForms(sentences), [*syllables, *latin])
@@ -68,7 +72,8 @@ class _Side:
         words = self.forms.words
         if random.random() < 0.5:
             first, second = random.choice(words), random.choice(words)
-            word = first[: random.randint(1, max(1, len(first) - 1))] + second[random.randrange(len(second)) :]
+            beginning = first[: random.randint(1, max(1, len(first) - 1))]
+            word = beginning + second[random.randrange(len(second)) :]
         else:
             word = "".join(random.choices(self.syllables, k=random.randint(2, 4)))
         return word.capitalize() if random.random() < _CAPITAL else word
@@ -85,7 +90,7 @@ class _Side:
     def draw_other(self, word: str, random: Random) -> str:
         """Return a word that stands in the place of another one as it is told, also where another form belongs.
 
-        It is no first form of a word with several, if the other word has several: such a one is inflected.
+        It is no first form of a word with several, if the other word has several: it is inflected.
         """
         other = random.choice(self.forms.words)
         for _ in range(_DRAWS):
@@ -133,15 +138,21 @@ class PairTerms:
         A pair that marks would give more than `max_pieces` is shown as it is.
         """
         assert tokenizer.term_marks is not None
-        self.tokenizer, self.share, self.max_pieces, self.marks = tokenizer, share, max_pieces, tokenizer.term_marks
+        self.tokenizer, self.marks = tokenizer, tokenizer.term_marks
+        self.share, self.max_pieces = share, max_pieces
         sample = sample_evenly(len(encoded), _LEARNED_PAIRS)
         sources, targets = [], []
         for i in sample.tolist():
-            source = encoded.sources[i].tolist()
-            sources.append(split_term_words(tokenizer.decode_source(source[count_context(source) :])))
-            targets.append(split_term_words(tokenizer.decode_target(encoded.targets[i].tolist())))
+            source, target = encoded.sources[i].tolist(), encoded.targets[i].tolist()
+            source = source[count_context(source) :]
+            sources.append(split_term_words(tokenizer.decode_source(source)))
+            targets.append(split_term_words(tokenizer.decode_target(target)))
+
         self.links = TermLinks(sources, targets)
-        self.sides = _Side.learn(sources, tokenizer.source_names), _Side.learn(targets, tokenizer.target_names)
+        self.sides = (
+            _Side.learn(sources, tokenizer.source_names),
+            _Side.learn(targets, tokenizer.target_names),
+        )
         self.ratio = self._measure_ratio(encoded)
 
     def plant(
@@ -154,8 +165,8 @@ class PairTerms:
     ) -> EncodedPairs:
         """Return these rows of the pairs, in their order, some of them with marked terms.
 
-        A row is drawn by its number in the whole text, and does not depend on what else is chosen. With `backwards`,
-        the targets are what will be translated, and have the terms.
+        A row is drawn by its number in the whole text, and does not depend on what else is chosen.
+        With `backwards`, the targets are what will be translated, and have the terms.
         """
         return self._plant_where(self._draw(numbers, seed), encoded, rows, numbers, seed, backwards)
 
@@ -169,7 +180,10 @@ class PairTerms:
         backwards: bool,
     ) -> EncodedPairs:
         """Return these rows of the pairs, the chosen ones with marked terms where they have any."""
-        sides = [encoded.sources[i].tolist() for i in rows], [encoded.targets[i].tolist() for i in rows]
+        sides = (
+            [encoded.sources[i].tolist() for i in rows],
+            [encoded.targets[i].tolist() for i in rows],
+        )
         pairs: dict[int, _SpelledPair] = {}
         for row in np.flatnonzero(chosen).tolist():
             if UNK not in sides[0][row] and UNK not in sides[1][row]:
@@ -178,8 +192,14 @@ class PairTerms:
         plans = self._plan_terms(pairs, numbers, seed, backwards)
         read, written = (1, 0) if backwards else (0, 1)
         # All texts in two calls, since SentencePiece takes most of the time for a call.
-        told = iter(self._encode([term.told for plan in plans.values() for term in plan.terms], read))
-        rewritten = iter(self._encode([plan.rewritten for plan in plans.values() if plan.rewritten], written))
+        told_texts, rewritten_texts = [], []
+        for plan in plans.values():
+            told_texts.extend(term.told for term in plan.terms)
+            if plan.rewritten:
+                rewritten_texts.append(plan.rewritten)
+        told = iter(self._encode(told_texts, read))
+        rewritten = iter(self._encode(rewritten_texts, written))
+
         for row, plan in plans.items():
             pair = pairs[row]
             own = [*pair.own]
@@ -226,7 +246,11 @@ class PairTerms:
         return _SpelledPair(source[:cut], own, source[-1:] == [EOS], spelled, words)
 
     def _plan_terms(
-        self, pairs: dict[int, _SpelledPair], numbers: NDArray[np.integer], seed: int, backwards: bool
+        self,
+        pairs: dict[int, _SpelledPair],
+        numbers: NDArray[np.integer],
+        seed: int,
+        backwards: bool,
     ) -> dict[int, _Plan]:
         """Return what is marked in each pair, by its row."""
         words: tuple[list[list[str]], list[list[str]]] = [], []
@@ -252,26 +276,40 @@ class PairTerms:
             if random.random() < _SINGLE_WORDS:
                 # Stable, so that the order of the others stays by chance.
                 spans.sort(key=lambda both: both[0][1] - both[0][0] + both[1][1] - both[1][0] > 2)
-            plans[row] = self._plan_one(pairs[row], spans[: random.choice(_NUMBERS_OF_TERMS)], random, read, written)
+            plans[row] = self._plan_one(
+                pairs[row], spans[: random.choice(_NUMBERS_OF_TERMS)], random, read, written
+            )
         return plans
 
     def _plan_one(
-        self, pair: _SpelledPair, spans: Sequence[tuple[Span, Span]], random: Random, read: int, written: int
+        self,
+        pair: _SpelledPair,
+        spans: Sequence[tuple[Span, Span]],
+        random: Random,
+        read: int,
+        written: int,
     ) -> _Plan:
         """Return what is marked in a pair, given the words of both sides that translate each other."""
         terms: list[_PlannedTerm] = []
         taken: tuple[set[int], set[int]] = set(), set()
         replacements: list[tuple[int, int, str]] = []
-        text = pair.spelled[written].text
+        text, side = pair.spelled[written].text, self.sides[written]
+
+        def to_base_form(word: re.Match[str]) -> str:
+            return random.choice(side.forms.list_base_forms(word[0]))
+
         for span, other in spans:
             first, last = pair.words[read][span[0]], pair.words[read][span[1] - 1]
             tokens = pair.spelled[read].find_tokens(first.start(), last.end())
             if not taken[0].isdisjoint(tokens) or not taken[1].isdisjoint(range(*other)):
                 continue
+
             taken[0].update(tokens)
             taken[1].update(range(*other))
-            start, end = pair.words[written][other[0]].start(), pair.words[written][other[1] - 1].end()
-            side, told = self.sides[written], text[start:end]
+            first, last = pair.words[written][other[0]], pair.words[written][other[1] - 1]
+            start, end = first.start(), last.end()
+            told = text[start:end]
+
             if random.random() < _REPLACED and side.forms.words:
                 replacement, told = self._replace_words(told, random, side)
                 # At the beginning of a sentence it has a capital, as what it replaces.
@@ -279,7 +317,7 @@ class PairTerms:
                     replacement = replacement[0].upper() + replacement[1:]
                 replacements.append((start, end, replacement))
             elif random.random() < _BASE_FORM:
-                told = _LETTERS.sub(lambda word, side=side: random.choice(side.forms.list_base_forms(word[0])), told)
+                told = _LETTERS.sub(to_base_form, told)
             terms.append(_PlannedTerm(tokens, told))
 
         if not replacements:
@@ -291,8 +329,8 @@ class PairTerms:
     def _replace_words(self, text: str, random: Random, side: _Side) -> tuple[str, str]:
         """Return other words in the place of each word of a translation, and the same as a glossary may have them.
 
-        Some the text has nowhere, some have the form that belongs there and are told in another one, and some stand
-        there as they are told.
+        Some the text has nowhere, some have the form that belongs there and are told in another
+        one, and some stand there as they are told.
         """
         there, told = [], []
         for part in _LETTERS.split(text):

@@ -1,8 +1,8 @@
 """Shards: encoded pairs on the disk, written in parts, and joined into four files that are mapped into memory.
 
-Each side has one file of token ids (two bytes each for up to 65,536 pieces) and one file of where each sentence starts
-in it (eight bytes each). The files are raw numbers, low byte first; the manifest that the writer puts beside them says
-what they are.
+Each side has one file of token ids (two bytes each for up to 65,536 pieces) and one file of where
+each sentence starts in it (eight bytes each). The files are raw numbers, low byte first; the
+manifest that the writer puts beside them says what they are.
 """
 
 import json
@@ -33,7 +33,7 @@ def write_part(path: Path, encoded: EncodedPairs, skipped: SkippedPairs) -> None
     try:
         with new.open("wb") as file:
             np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
-            # On the disk before it gets its name: a run that is killed finds whole parts only, and goes on after them.
+            # On the disk before it gets its name: a run that was killed finds whole parts only.
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
@@ -49,7 +49,9 @@ def read_part(path: Path) -> tuple[dict[str, NDArray[np.integer]], SkippedPairs]
             arrays = {name: archive[name] for name in archive.files}
         skipped_counts = json.loads(arrays.pop("skipped").tobytes())
     except (EOFError, ValueError, KeyError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is damaged ({error}); remove it and prepare again: only it is made anew") from None
+        raise ValueError(
+            f"{path} is damaged ({error}); remove it and prepare again: only it is made anew"
+        ) from None
     skipped = SkippedPairs(examples=skipped_counts["examples"])
     skipped.counts.update(skipped_counts["counts"])
     return arrays, skipped
@@ -85,10 +87,15 @@ def map_shards(folder: Path, pairs: int, types: dict[str, str]) -> EncodedPairs:
     sides = []
     for side in SIDES:
         if types.get(side) not in _ID_TYPES:
-            raise ValueError(f"{folder} stores {side} ids as {types.get(side)!r}; this version reads {_ID_TYPES}")
-        starts, ids = map_numbers(folder / f"{side}.starts", "<i8"), map_numbers(folder / f"{side}.ids", types[side])
+            raise ValueError(
+                f"{folder} stores {side} ids as {types.get(side)!r}; this version reads {_ID_TYPES}"
+            )
+
+        starts = map_numbers(folder / f"{side}.starts", "<i8")
+        ids = map_numbers(folder / f"{side}.ids", types[side])
         sentences = PackedSentences(ids, starts)
-        if len(starts) != pairs + 1 or starts[0] != 0 or starts[-1] != len(ids) or sentences.length_range[0] < 1:
+        spans_all = len(starts) == pairs + 1 and starts[0] == 0 and starts[-1] == len(ids)
+        if not spans_all or sentences.length_range[0] < 1:
             raise ValueError(
                 f"{folder}/{side}.starts and {side}.ids are not of {pairs:,} pairs: they were cut or changed"
             )

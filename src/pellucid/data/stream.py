@@ -27,7 +27,9 @@ from pellucid.data.pair_terms import PairTerms
 from pellucid.data.tokenizer import Tokenizer
 
 
-def encode_pairs(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, SkippedPairs]:
+def encode_pairs(
+    pairs: SentencePairs, tokenizer: Tokenizer, limit: int
+) -> tuple[EncodedPairs, SkippedPairs]:
     """Encode pairs, and skip, count and name those with more than `limit` tokens on a side.
 
     Raises ValueError when no pair is left.
@@ -38,12 +40,12 @@ def encode_pairs(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tupl
     return encoded, skipped
 
 
-def encode_pairs_or_none(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, SkippedPairs]:
+def encode_pairs_or_none(
+    pairs: SentencePairs, tokenizer: Tokenizer, limit: int
+) -> tuple[EncodedPairs, SkippedPairs]:
     """Encode pairs as `encode_pairs` does, but return no pairs instead of raising ValueError if none is left."""
-    rows, skipped = (
-        (encode_with_context(tokenizer, pairs.sources), tokenizer.encode_target(pairs.targets)),
-        SkippedPairs(),
-    )
+    skipped = SkippedPairs()
+    rows = encode_with_context(tokenizer, pairs.sources), tokenizer.encode_target(pairs.targets)
     lengths = np.array([np.fromiter(map(len, side), dtype=np.int64) for side in rows])
     long = np.flatnonzero(lengths.max(axis=0) > limit).tolist()
     for i in long:
@@ -52,7 +54,8 @@ def encode_pairs_or_none(pairs: SentencePairs, tokenizer: Tokenizer, limit: int)
     for i in reversed(long):  # from the end, so that the other indices stay right
         del rows[0][i], rows[1][i]
     dtypes = id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary)
-    return EncodedPairs(pack_sentences(rows[0], dtypes[0]), pack_sentences(rows[1], dtypes[1])), skipped
+    sources, targets = pack_sentences(rows[0], dtypes[0]), pack_sentences(rows[1], dtypes[1])
+    return EncodedPairs(sources, targets), skipped
 
 
 def concatenate_corpora(corpora: Sequence[EncodedPairs]) -> EncodedPairs:
@@ -102,25 +105,29 @@ class BatchSpec:
 
     def make_batches(self) -> list[Batch]:
         """Return the batch; with noise, which makes some pairs longer, perhaps several smaller ones."""
-        corpus, batches = self.corpus, [self.pairs]
+        corpus, batches, noise_seed = self.corpus, [self.pairs], self.noise_seed
         if self.noise is not None:
-            corpus = self.noise.plant(corpus, self.pairs, self.noise_seed, self.backwards)
+            corpus = self.noise.plant(corpus, self.pairs, noise_seed, self.backwards)
             batches = [np.arange(len(corpus))]
+
         if self.terms is not None:
             # After the noise, so that the terms of noisy sources are marked, too.
-            corpus = self.terms.plant(corpus, batches[0], self.pairs, self.noise_seed, self.backwards)
+            corpus = self.terms.plant(corpus, batches[0], self.pairs, noise_seed, self.backwards)
             batches = [np.arange(len(corpus))]
+
         # What stands before a source would be a part of the target's text there.
         if self.similar is not None and not self.backwards:
-            corpus = self.similar.plant(corpus, batches[0], self.pairs, self.noise_seed)
+            corpus = self.similar.plant(corpus, batches[0], self.pairs, noise_seed)
             batches = [np.arange(len(corpus))]
+
         # The batch was made by lengths that were only expected.
         is_planted = corpus is not self.corpus
-        if is_planted and len(corpus) * int(corpus.targets.lengths.max()) > _OVERFULL * self.batch_tokens:
+        tokens = len(corpus) * int(corpus.targets.lengths.max()) if is_planted else 0
+        if tokens > _OVERFULL * self.batch_tokens:
             batches = cut_batches(corpus.sources.lengths, corpus.targets.lengths, self.batch_tokens)
         made = []
         for number, rows in enumerate(batches):
-            # Each has dropout of its own; the seeds that follow directly belong to workers and threads.
+            # Each has its own dropout; the seeds that follow directly belong to workers and threads.
             batch = collate(corpus, rows, self.seed + (number << 32))
             if is_planted:
                 batch = replace(batch, indices=self.pairs[rows])
@@ -159,21 +166,23 @@ class Stream(Iterator[Batch]):
         """Go on in the stage that `began` at some epoch; `noise` is planted in the stages that are noisy, `terms` and
         `similar` pairs in all.
 
-        An epoch of many pairs has several windows (`EpochOrder`), except if it is to be ordered as a `whole`: older
-        versions did so, and a run keeps its order. Raises ValueError for no pairs, and for a position that this data
-        does not have.
+        An epoch of many pairs has several windows (`EpochOrder`), except if it is to be ordered as
+        a `whole`: older versions did so, and a run keeps its order. Raises ValueError for no pairs,
+        and for a position that this data does not have.
         """
         if not len(encoded):
             raise ValueError("there are no sentence pairs to make batches of")
-        self.encoded, self.batch_tokens, self.seed, self.epoch, self.batch = encoded, batch_tokens, seed, epoch, batch
+        self.encoded, self.batch_tokens = encoded, batch_tokens
+        self.seed, self.epoch, self.batch = seed, epoch, batch
         self.corpora = encoded.corpora or (CorpusShare("all", len(encoded)),)
         assert sum(share.pairs for share in self.corpora) == len(encoded)
-        self.began = began or StageBeginning(0, (0,) * len(self.corpora), (True,) * len(self.corpora))
+        every = len(self.corpora)
+        self.began = began or StageBeginning(0, (0,) * every, (True,) * every)
         self.noise, self.terms, self.similar = noise, terms, similar
         self.stage = Stage(self.began.shown, self.began.noisy)
         self.whole = whole or len(encoded) <= PAIRS_AS_A_WHOLE
 
-        # Batches of the window as indices, a function of (seed, epoch, window): computed again, not saved.
+        # Batches of the window as indices, a function of (seed, epoch, window), which is not saved.
         self.window = window
         self.epoch_order = self._order_epoch()
         where, windows = f"epoch {epoch}", self.epoch_order.windows
@@ -210,7 +219,7 @@ class Stream(Iterator[Batch]):
         if (shown, stage.noisy) == (self.began.shown, self.began.noisy):
             return
         seen = tuple(self.ledger.values())
-        # Always another epoch, so that no batch has the seed of one that was made before; only a run begins with 0.
+        # Always another epoch, so that no seed comes twice; only a run begins with 0.
         self.epoch += any(seen)
         self.began = StageBeginning(self.epoch, seen, shown, stage.noisy)
         self._start_epoch()
@@ -224,7 +233,7 @@ class Stream(Iterator[Batch]):
     @property
     def ledger(self) -> dict[str, int]:
         """The number of pairs of each corpus seen since the first epoch, a function of the position."""
-        # Whole epochs by formula, and only the current one by counting: a resumed stream has the same ledger.
+        # Whole epochs by formula, the current one by counting: a resumed stream counts the same.
         began, seen = self.began, {}
         for number, share in enumerate(self.corpora):
             seen[share.name] = began.pairs_seen[number] + int(self._seen_this_epoch[number])
@@ -252,12 +261,13 @@ class Stream(Iterator[Batch]):
         coming = self.order[self.batch : self.batch + batches]
         if len(coming) < batches:
             return []
-        # A seed by position and not drawn one after the other: a resumed run, too, gives a batch its own.
+        # A seed by position, not drawn one after the other: a resumed run gives a batch the same.
         specs, noise = [], self.noise if self.stage.noisy else None
         for number, pairs in enumerate(coming, start=self.batch):
             window = () if self.whole else (self.window,)
             seed = _hash_to_seed(self.seed, self.epoch, number, *window)
-            # By the seed, which follows from the position: a resumed run, and every worker, reverses the same ones.
+            # By the seed, which follows from the position: a resumed run, and every worker,
+            # reverses the same ones.
             backwards = self.stage.both_directions and seed % 2 == 1
             planted = noise, self._epoch_seed, backwards, self.terms, self.similar
             specs.append(BatchSpec(self.encoded, pairs, seed, self.batch_tokens, *planted))
@@ -265,7 +275,7 @@ class Stream(Iterator[Batch]):
 
     def advance(self) -> BatchSpec:
         """Return the spec of the next batch, and advance the stream behind it."""
-        # There is always one: behind the last batch of a window, the next one or the next epoch has begun.
+        # There is always one: behind a window's last batch, the next window or epoch has begun.
         [spec] = self.upcoming(1)
         self.batch += 1
         self._seen_this_epoch += count_by_corpus(self.corpora, spec.pairs)
@@ -298,8 +308,9 @@ class Stream(Iterator[Batch]):
     def list_epoch(self) -> list[NDArray[np.integer]]:
         """Return all batches of this epoch, for a look at them: of many pairs they take much memory."""
         batches = []
-        for window in range(self.epoch_order.windows):
-            batches += self.epoch_order.make_batches(window, self._expect_lengths, self.batch_tokens)
+        order = self.epoch_order
+        for window in range(order.windows):
+            batches += order.make_batches(window, self._expect_lengths, self.batch_tokens)
         return batches
 
     def _order_epoch(self) -> EpochOrder:
@@ -308,10 +319,14 @@ class Stream(Iterator[Batch]):
     def _order_window(self) -> list[NDArray[np.integer]]:
         return self.epoch_order.make_batches(self.window, self._expect_lengths, self.batch_tokens)
 
-    def _expect_lengths(self, pairs: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _expect_lengths(
+        self, pairs: NDArray[np.integer]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return about how many tokens the sides of these pairs have when they are shown."""
         if self.noise is not None and self.stage.noisy:
-            lengths = self.noise.expect_lengths(self.encoded, pairs, self._noise_ratios, self._epoch_seed)
+            lengths = self.noise.expect_lengths(
+                self.encoded, pairs, self._noise_ratios, self._epoch_seed
+            )
         else:
             lengths = self.encoded.sources.lengths_of(pairs), self.encoded.targets.lengths_of(pairs)
         for planter in (self.terms, self.similar):

@@ -1,13 +1,13 @@
 """Terms in parallel text: words that are linked with each other, stretches that translate each other, forms of a word.
 
-Words are linked by IBM model 1, learned on the text itself. A term and its translation are stretches of words with
-links between them and none to other words, as in phrase-based translation (Koehn, Och and Marcu 2003, section 4).
+Words are linked by IBM model 1, learned on the text itself. A term and its translation are
+stretches of words with links between them and none to other words, as in phrase-based translation
+(Koehn, Och and Marcu 2003, section 4).
 """
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 from math import ceil
 
 import numpy as np
@@ -16,9 +16,11 @@ from pellucid.data.links import MOST_WORDS, Floats, Ints, LinkModel, WordIds, Wo
 from pellucid.data.text.line_splitting import UNSPACED
 
 MOST_TERM_WORDS = 4  # words of a term, on either side
-# A word, hyphens and apostrophes inside it included, or one sign; in scripts without spaces, one character.
-_WORD = re.compile(rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)+(?:[-'’](?:(?!{UNSPACED.pattern})\w)+)*|[^\w\s]")
-_LEAST_SHARE = 0.2  # of a link in what its words have with all others; below it a word has no partner
+# A word with the hyphens and apostrophes inside it, a sign, or a character of an unspaced script.
+_LETTERS = rf"(?:(?!{UNSPACED.pattern})\w)+"
+_WORD = re.compile(rf"{UNSPACED.pattern}|{_LETTERS}(?:[-'’]{_LETTERS})*|[^\w\s]")
+# Share of a link in what its words have with all others; below it a word has no partner.
+_LEAST_SHARE = 0.2
 _COMMON_WORDS = 60  # most frequent words of a side, at which no term begins or ends: articles, pronouns, particles
 _COMMON_SHARE = 0.05  # of the different words, that are these at most
 _ALIKE_SHARE = 0.7  # of the letters of the shorter one, with which two forms of a word begin alike
@@ -53,11 +55,14 @@ class TermLinks:
 
     def __init__(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]):
         self.stems = WordStems()
-        source_ids, target_ids = (self.stems.encode_words(list(map(_lower_words, side))) for side in (sources, targets))
+        source_ids = self.stems.encode_words(list(map(_lower_words, sources)))
+        target_ids = self.stems.encode_words(list(map(_lower_words, targets)))
         every = np.arange(len(sources))
         self.model = LinkModel(source_ids, target_ids, every, every)
 
-    def link(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Iterator[Links]:
+    def link(
+        self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]
+    ) -> Iterator[Links]:
         """Yield the links of each pair: two words that are each other's likeliest partners, by IBM model 1 both ways.
 
         A word that the links were not learned from has none.
@@ -67,10 +72,13 @@ class TermLinks:
         every, pair = np.arange(len(sources)), 0
         for _, links in self.model.link_chunks(source_ids, target_ids, every, every):
             known = self.model.known
-            source, target = links.source_ids[links.source_position], links.target_ids[links.target_position]
-            counts = np.where(known[source] & known[target], self.model.table[links.slots], 0).astype(np.float64)
+            source = links.source_ids[links.source_position]
+            target = links.target_ids[links.target_position]
+            is_known = known[source] & known[target]
+            counts = np.where(is_known, self.model.table[links.slots], 0).astype(np.float64)
             forward = _share_out(counts / self.model.source_counts[source], links.target_position)
-            backward = _share_out(counts / np.maximum(self.model.target_counts[target], 1e-9), links.source_position)
+            target_counts = np.maximum(self.model.target_counts[target], 1e-9)
+            backward = _share_out(counts / target_counts, links.source_position)
             strength = forward * backward
             best = np.flatnonzero(
                 (strength >= _LEAST_SHARE**2)
@@ -99,7 +107,9 @@ class TermLinks:
         return self.stems.encode_words(rows), places
 
 
-def link_pairs(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Iterator[Links]:
+def link_pairs(
+    sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]
+) -> Iterator[Links]:
     """Yield the links of each pair, learned from these pairs themselves."""
     return TermLinks(sources, targets).link(sources, targets)
 
@@ -121,13 +131,15 @@ def _largest_of(values: Floats, position: Ints) -> Floats:
     return largest[position]
 
 
-def _split_by_pair(source: Ints, target: Ints, source_starts: Ints, target_starts: Ints) -> Iterator[Links]:
+def _split_by_pair(
+    source: Ints, target: Ints, source_starts: Ints, target_starts: Ints
+) -> Iterator[Links]:
     """Yield the links of each pair, counted from the beginnings of its sentences; each word is in one link at most."""
     pair_of_link = np.searchsorted(target_starts, target, side="right") - 1
     rows: list[Links] = [[] for _ in target_starts]
     used: set[tuple[str, int]] = set()
     for pair, i, j in zip(pair_of_link.tolist(), source.tolist(), target.tolist(), strict=True):
-        # A word that stands twice has two equally strong links: the first free places belong together.
+        # A word that stands twice has two equally strong links: the first free places go together.
         if ("source", i) in used or ("target", j) in used:
             continue
         used |= {("source", i), ("target", j)}
@@ -213,19 +225,23 @@ def is_inflected(word: str, other: str) -> bool:
     >>> is_inflected("rojo", "Rojas"), is_inflected("con", "contento"), is_inflected("table saw", "tables saws")
     (True, False, True)
     """
-    sizes = [(len(first), len(second)) for first, second in zip(word.split(), other.split(), strict=False)]
-    return are_forms_of_one(word, other) and all(abs(first - second) <= _LONGEST_ENDING for first, second in sizes)
+    for first, second in zip(word.split(), other.split(), strict=False):
+        if abs(len(first) - len(second)) > _LONGEST_ENDING:
+            return False
+    return are_forms_of_one(word, other)
 
 
 class WordForms:
     """How often each word of one side occurs, in small letters, and which words are forms of one.
 
-    Two words are forms of one if they begin alike, and if the endings of several other words change in the same way:
-    rojo and rojas, as negro and negras do, but not nuevo and nueve.
+    Two words are forms of one if they begin alike, and if the endings of several other words change
+    in the same way: rojo and rojas, as negro and negras do, but not nuevo and nueve.
     """
 
     def __init__(self, sentences: Iterable[Iterable[str]]):
-        self.counts = Counter(word.lower() for sentence in sentences for word in sentence if _is_word(word))
+        self.counts: Counter[str] = Counter()
+        for sentence in sentences:
+            self.counts.update(word.lower() for word in sentence if _is_word(word))
         self.words = [word for word in self.counts if word.isalpha()]
         self.by_beginning: dict[str, list[str]] = defaultdict(list)
         self.by_ending: dict[str, list[str]] = defaultdict(list)
@@ -246,8 +262,11 @@ class WordForms:
         key = word.lower()
         if key not in self._forms:
             alike = self.by_beginning.get(key[:_KEY], ())
-            forms = [form for form in alike if form != key and is_inflected(form, key)]
-            self._forms[key] = [form for form in forms if len(self.list_changed(form, key)) >= _LEAST_CHANGED]
+            forms = self._forms[key] = []
+            for form in alike:
+                is_form = form != key and is_inflected(form, key)
+                if is_form and len(self.list_changed(form, key)) >= _LEAST_CHANGED:
+                    forms.append(form)
         return self._forms[key]
 
     def list_changed(self, form: str, word: str) -> list[tuple[str, str]]:
@@ -258,7 +277,12 @@ class WordForms:
         >>> WordForms(["rojo roja negro negra perro mesa".split()]).list_changed("rojo", "roja")
         [('negro', 'negra'), ('rojo', 'roja')]
         """
-        stem = sum(1 for _ in takewhile(lambda letters: letters[0] == letters[1], zip(form, word, strict=False)))
+        stem = 0
+        for letter, other in zip(form, word, strict=False):
+            if letter != other:
+                break
+            stem += 1
+
         ending, changed = form[stem:], word[stem:]
         alike = changed or word[-_ENDING if form == word else -1 :]
         key = ending, changed, alike
@@ -282,4 +306,8 @@ class WordForms:
         forms = [word.lower(), *self.list_forms(word)]
         commonest = max(self.counts[form] for form in forms)
         shortest = min(map(len, forms))
-        return sorted(form for form in forms if len(form) == shortest or self.counts[form] == commonest)
+        base = []
+        for form in forms:
+            if len(form) == shortest or self.counts[form] == commonest:
+                base.append(form)
+        return sorted(base)

@@ -35,6 +35,10 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Return the best `n_best` (at most `width`) hypotheses of each sentence, of at most `limits` tokens with EOS.
 
+    `step` takes the last token of each row, that is of each hypothesis of each sentence, and gives
+    the logits of the next one; what it remembers of the tokens before, it keeps in `state`. `rules`
+    forbid tokens by setting their log-probabilities to -inf, and `observe` is shown each step.
+
     A step extends each of the W live hypotheses by every token and looks at the 2W likeliest
     results. An EOS among the first W finishes a hypothesis; the first W that do not end live on. A
     sentence is over when W hypotheses have finished, or earlier when `n_best` have and no live one

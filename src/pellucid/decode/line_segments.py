@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pellucid.data.text.line_splitting import SplitLine
 from pellucid.data.text.markup import TaggedText
+from pellucid.data.text.sentences import count_sentences
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
 from pellucid.decode.source_reader import ReadText
 from pellucid.decode.translation import Translation
@@ -61,6 +63,35 @@ class Segment:
     context_text: str = ""
     line: Line | None = None
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CutLine:
+    """A line of the user and the segments of it that are translated.
+
+    There are none where its translation `is_known`. The notes say how it was cut, and which of its
+    characters the vocabulary does not have.
+    """
+
+    line: Line
+    split_line: SplitLine
+    segments: tuple[Segment, ...]
+    cut_note: str | None = None
+    unknown_note: str | None = None
+    is_known: bool = False
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether one of its segments holds several sentences."""
+        return any(count_sentences(segment.marked.text) > 1 for segment in self.segments)
+
+    def list_notes(self, segments: Sequence[Segment]) -> tuple[str, ...]:
+        """Return the notes on how the line was read, each once, given its segments as they were searched for."""
+        notes = [self.cut_note]
+        for segment in segments:
+            notes.extend(segment.notes)
+        notes.append(self.unknown_note)
+        return tuple(note for note in dict.fromkeys(notes) if note)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ Step = Callable[[Int[Tensor, " R"], Any], Float[Tensor, "R V"]]
 # Function that sets, in place, the log-probabilities of the tokens a row may not write next to
 # minus infinity. It is given the log-probabilities, the tokens that each row has written (without
 # BOS), and the sentence of the batch that each row belongs to. Probabilities are not renormalised
-# after it: they stay those that `Translator.score` finds.
+# after it: they stay those that `score_pairs` finds.
 Rule = Callable[[Float[Tensor, "R V"], Int[Tensor, "R T"], Int[Tensor, " R"]], None]
 
 

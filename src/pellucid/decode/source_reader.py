@@ -176,3 +176,49 @@ class SourceReader:
     @cached_property
     def _capitalise_unknown(self) -> bool:
         return self.profile is not None and self.profile.capitalises_nouns
+
+
+class SourceEncoder:
+    """Texts as the model reads them and their token ids, each read and encoded once."""
+
+    def __init__(self, reader: SourceReader):
+        self.reader = reader
+        self._read: dict[tuple[str, bool], ReadText] = {}
+        self._ids: dict[str, list[int]] = {}
+
+    def read(self, text: str, keep_case: bool) -> ReadText:
+        """Return what the model reads for a text."""
+        key = text, keep_case
+        if key not in self._read:
+            self._read[key] = self.reader.read(text, keep_case)
+        return self._read[key]
+
+    def encode_all(self, texts: Iterable[tuple[str, bool]]) -> None:
+        """Encode texts, each with whether its case is kept, in one call of the tokenizer."""
+        read = dict.fromkeys(self.read(*text).text for text in texts)
+        new = [text for text in read if text not in self._ids]
+        self._ids.update(zip(new, self.reader.tokenizer.encode_source(new), strict=True))
+
+    def look_up(self, text: str, keep_case: bool) -> tuple[ReadText, list[int]]:
+        """Return what is read for a text that was encoded, and its token ids."""
+        read = self.read(text, keep_case)
+        return read, self._ids[read.text]
+
+    def count_pieces(self, text: str, keep_case: bool, limit: int) -> int:
+        """Count the pieces of a text.
+
+        Where they are at most `limit` for sure, an upper bound may be returned.
+        """
+        read = self.read(text, keep_case).text
+        if read in self._ids:
+            return len(self._ids[read])
+
+        # No text has more pieces than bytes, but for the word-start mark of its first word, the
+        # pieces of a language to write, and EOS. The upper bound spares the tokenizer most short
+        # texts.
+        upper_bound = len(read.encode(errors="surrogatepass")) + 4
+        if upper_bound <= limit:
+            return upper_bound
+
+        [ids] = self.reader.tokenizer.encode_source([read])
+        return len(ids)

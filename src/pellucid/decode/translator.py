@@ -14,7 +14,6 @@ from pellucid.data.tokenizer import FORBIDDEN, Tokenizer
 from pellucid.decode.confidence import Calibration
 from pellucid.decode.line_segments import LengthLimits, Line, LineStageMaker, TranslationTask
 from pellucid.decode.request import BLOCK, Engine, SearchBounds, SearchConfig, continue_always
-from pellucid.decode.scoring import Score, score_pairs
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.selection import make_line_search
 from pellucid.decode.stages.splitting import look_for_markup
@@ -31,10 +30,12 @@ if TYPE_CHECKING:
 class Translator:
     """A model, or several that translate together, and their tokenizer.
 
-    It keeps no state between calls. `trained` is the length in pieces of the longest source the
-    model was trained on: a longer sentence is cut where it can be. `profile` says what the sources
-    of its training text looked like, `target_language` is the code of the language that it writes;
-    both may be unknown.
+    A call makes a `Line` of each text, puts a stage around the search for each thing that was asked
+    for (`make_line_search`), and hands it the lines. No state is kept between calls.
+
+    `trained` is the length in pieces of the longest source the model was trained on: a longer
+    sentence is cut where it can be. `profile` says what the sources of its training text looked
+    like, `target_language` is the code of the language that it writes; both may be unknown.
     """
 
     def __init__(
@@ -55,7 +56,8 @@ class Translator:
         self.tokenizer = tokenizer
         self.models = TorchModels([model, *others], tokenizer, forbidden)
         self.bounds = SearchBounds(self.models.max_positions, forbidden)
-        self.lengths = LengthLimits(min(trained or self.bounds.longest, self.bounds.longest), self.bounds.longest)
+        longest = self.bounds.longest
+        self.lengths = LengthLimits(min(trained or longest, longest), longest)
         self.reader = SourceReader(tokenizer, profile, target_language)
         """Reader that turns texts of users into texts like the ones the model was trained on."""
         self.context = 0
@@ -125,17 +127,17 @@ class Translator:
                 f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs a prefix, which may be empty"
             )
 
-        asked = []
+        task_lines = []
         for i, text in enumerate(lines):
             prefix = "" if prefixes is None else prefixes[i]
             context = "" if contexts is None else contexts[i]
             line = Line(text, first_line + i, prefix, context)
-            asked.append(look_for_markup(line, self.reader, config, terms))
+            task_lines.append(look_for_markup(line, self.reader, config, terms))
 
-        task = TranslationTask(asked, config, terms, translation_memory, check_wanted)
+        task = TranslationTask(task_lines, config, terms, translation_memory, check_wanted)
         translate_lines = make_line_search(self, task)
         with self.models.inference():
-            return translate_lines(asked)
+            return translate_lines(task_lines)
 
     def translate_stream(
         self,
@@ -173,9 +175,3 @@ class Translator:
                 translation_memory=translation_memory,
             )
             first_line += len(block_lines)
-
-    def score(
-        self, sources: Sequence[str], targets: Sequence[str], batch: int, *, document: bool = False
-    ) -> list[Score]:
-        """Return the model's log-probability of each target given its source, as `score_pairs` does."""
-        return score_pairs(self, sources, targets, batch, document)

@@ -1,7 +1,8 @@
 """One update of the weights, from the forward pass to the optimizer's step.
 
-Losses are summed over all batches and workers and divided once, by all target tokens, so that
-accumulation and data parallelism do not change the result.
+`update_weights` is the update. Losses are summed over all batches and workers and divided once, by
+all target tokens, so that accumulation and data parallelism do not change the result.
+`update_within_memory`, at the end, calls it with smaller batches where memory does not suffice.
 """
 
 from collections.abc import Sequence
@@ -56,54 +57,6 @@ class UpdateResult:
         return not (self.skipped or self.halved or self.pairs_left_out)
 
 
-def update_within_memory(
-    model: Transformer,
-    optimizer: Optimizer,
-    batches: Sequence[Batch],
-    rate: float,
-    c: OptimConfig,
-    precision: str,
-    workers: Workers = ALONE,
-    kernels: Kernels | None = None,
-) -> UpdateResult:
-    """Make one update (`update_weights`); batches that do not fit in memory are split in two until they do.
-
-    A pair that does not fit even alone is left out. Raises MemoryError when memory does not suffice
-    for a single pair, and for a sharded model when it does not suffice for a batch.
-    """
-    batches, halved, left_out = list(batches), 0, []
-    while True:
-        try:
-            return update_weights(
-                model, optimizer, batches, rate, c, precision, workers, kernels, halved, left_out
-            )
-        except BatchTooLarge as error:
-            # Only its number: the error refers to the tensors of the batch, which are freed when
-            # this block is left.
-            index = error.index
-
-        if workers.in_lockstep:
-            raise MemoryError(
-                f"{len(batches[index].source)} pairs did not fit beside this worker's part of the "
-                "model, and where train.shard_model is true all workers go through the layers "
-                "together, so that one cannot split its batch; resume with more workers, or "
-                "begin anew with a smaller train.batch_tokens and a larger train.accumulate"
-            )
-        # All batches are run again: a backward pass that ran out of memory leaves half a gradient.
-        model.zero_grad(set_to_none=True)
-        # Free blocks that torch still holds have the sizes of the batch that failed, not of its
-        # halves.
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-
-        batch = batches.pop(index)
-        if len(batch.source) > 1:
-            batches[index:index] = halve_batch(batch)
-            halved += 1
-        else:
-            left_out.append(batch)
-
-
 def update_weights(
     model: Transformer,
     optimizer: Optimizer,
@@ -124,6 +77,7 @@ def update_weights(
     workers. Raises BatchTooLarge where they do not fit, and MemoryError where no worker has a pair
     that does.
     """
+    # Forward and backward.
     with fused_operations(model, kernels):
         loss = add_gradients(model, batches, c.label_smoothing, precision, workers, kernels)
 
@@ -143,11 +97,9 @@ def update_weights(
         )
 
     with limit_step_threads(gradients):
-        # Clip. The gradients are still sums here: the norm of the mean gradient is theirs divided
-        # by the tokens.
+        # Clip. The gradients are still sums: the norm of their mean is theirs divided by the tokens.
         norm = workers.measure_norm(gradients) / tokens
-        # One multiplication clips and divides. A norm that is not finite does no harm: no step
-        # follows.
+        # One multiplication clips and divides. Where the norm is not finite, no step follows.
         factor = (c.clip / (norm + 1e-6)).clamp(max=1.0) / tokens
         torch._foreach_mul_(gradients, factor)  # pyright: ignore[reportPrivateImportUsage]
         # One transfer for both numbers: only here does an update wait for a GPU.
@@ -162,8 +114,7 @@ def update_weights(
             pairs_left_out=pairs_left_out,
         )
 
-        # Step, unless a number is not finite: running means would keep a NaN for ever, so they must
-        # not see one.
+        # Step, unless a number is not finite: running means would keep a NaN for ever.
         if not result.skipped:
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -219,8 +170,7 @@ def batch_loss(
     """
     weight, bias = model.output_embedding.weight, model.output_bias
     targets = batch.target_out.flatten()
-    # Padding has no loss. nonzero() waits for the GPU, so it comes first: the GPU has nothing else
-    # to do then.
+    # Padding has no loss. nonzero() waits for the GPU, so it comes first: nothing is queued yet.
     real = (targets != PAD).nonzero()[:, 0]
     targets = targets[real]
 
@@ -256,3 +206,49 @@ def count_threads(model: Transformer, batches: Sequence[Batch], precision: str) 
     worth, room = largest // POSITIONS_PER_THREAD[precision], GRADIENT_BYTES // gradient_bytes
     # The processor's other threads work inside of each of these: see `cpu.thread_pool`.
     return max(1, min(torch.get_num_threads(), worth, room, fewest_rows))
+
+
+def update_within_memory(
+    model: Transformer,
+    optimizer: Optimizer,
+    batches: Sequence[Batch],
+    rate: float,
+    c: OptimConfig,
+    precision: str,
+    workers: Workers = ALONE,
+    kernels: Kernels | None = None,
+) -> UpdateResult:
+    """Make one update (`update_weights`); batches that do not fit in memory are split in two until they do.
+
+    A pair that does not fit even alone is left out. Raises MemoryError when memory does not suffice
+    for a single pair, and for a sharded model when it does not suffice for a batch.
+    """
+    batches, halved, left_out = list(batches), 0, []
+    while True:
+        try:
+            return update_weights(
+                model, optimizer, batches, rate, c, precision, workers, kernels, halved, left_out
+            )
+        except BatchTooLarge as error:
+            # Only its number: the error itself would keep the tensors of the batch in memory.
+            index = error.index
+
+        if workers.in_lockstep:
+            raise MemoryError(
+                f"{len(batches[index].source)} pairs did not fit beside this worker's part of the "
+                "model, and where train.shard_model is true all workers go through the layers "
+                "together, so that one cannot split its batch; resume with more workers, or "
+                "begin anew with a smaller train.batch_tokens and a larger train.accumulate"
+            )
+        # All batches are run again: a backward pass that ran out of memory leaves half a gradient.
+        model.zero_grad(set_to_none=True)
+        # Blocks that torch still holds have the sizes of the batch that failed, not of its halves.
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+        batch = batches.pop(index)
+        if len(batch.source) > 1:
+            batches[index:index] = halve_batch(batch)
+            halved += 1
+        else:
+            left_out.append(batch)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from pellucid.data.text.word_pieces import strip_word
 from pellucid.decode.confidence import Calibration, ConfidenceCurve, word_log_probs
+from pellucid.decode.scoring import score_pairs
 from pellucid.decode.translation import Translation
 from pellucid.decode.translator import Translator
 from pellucid.decode.usability import QualityEstimate
@@ -94,7 +95,9 @@ def judge_words(
     tokenizer, longest = translator.tokenizer, translator.lengths.longest
     pairs = zip(tokenizer.encode_source(sources), tokenizer.encode_target(texts), strict=True)
     fitting = [i for i, sides in enumerate(pairs) if max(map(len, sides)) <= longest]
-    scores = translator.score([sources[i] for i in fitting], [texts[i] for i in fitting], batch=0)
+    scores = score_pairs(
+        translator, [sources[i] for i in fitting], [texts[i] for i in fitting], batch=0
+    )
     judged = [(np.empty(0), np.empty(0)) for _ in texts]
     for i, score in zip(fitting, scores, strict=True):
         if log_probs := word_log_probs(texts[i], score.pieces, score.per_piece):

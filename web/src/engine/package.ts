@@ -2,7 +2,7 @@
 import { inflate, toNumbers } from "../file_formats";
 import type { Manifest } from "../types";
 import { Model, type ModelConfig } from "./model";
-import { type SourceProfile, SourceReader } from "./reading";
+import { type SourceProfile, SourceReader } from "./source_reader";
 import { TokenizerSide, type TokenizerConfig } from "./tokenizer";
 import type { Tensor } from "./tensor";
 import { Translator } from "./translator";

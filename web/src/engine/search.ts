@@ -76,7 +76,7 @@ interface Live {
  * 2W likeliest results: an end among the first W finishes one, the first W that do not end live on. The search is over when W
  * have finished, when no live one can overtake the best that has, or at the limit.
  */
-export function searchBest(state: SearchState, settings: SearchSettings): Hypothesis | null {
+export function beamSearch(state: SearchState, settings: SearchSettings): Hypothesis | null {
   const { width, limit, lengthPenalty, rules, observe } = settings;
   let live: Live[] = [{ tokens: [], logProbs: [], total: 0 }];
   const finished: Hypothesis[] = [];
@@ -85,7 +85,7 @@ export function searchBest(state: SearchState, settings: SearchSettings): Hypoth
     finished.push({ tokens, logProbs, total, score: total / lengthDivisor(tokens.length, lengthPenalty), stop });
   };
   for (let length = 1; live.length; length++) {
-    const candidates = findContinuations(state, live, rules, 2 * width + 1);
+    const candidates = findBestContinuations(state, live, rules, 2 * width + 1);
     const survivors = candidates.filter((candidate) => candidate.token !== EOS).slice(0, width);
     candidates.forEach((candidate, rank) => {
       candidate.finished = candidate.token === EOS && rank < width;
@@ -113,7 +113,7 @@ export function searchBest(state: SearchState, settings: SearchSettings): Hypoth
 }
 
 /** The likeliest continuations of all live hypotheses, best first; of equals that of the earlier one, then its likelier token. */
-function findContinuations(state: SearchState, live: readonly Live[], rules: readonly Rule[], count: number): SearchCandidate[] {
+function findBestContinuations(state: SearchState, live: readonly Live[], rules: readonly Rule[], count: number): SearchCandidate[] {
   const candidates: SearchCandidate[] = [];
   state.next(live.map((hypothesis) => hypothesis.tokens.at(-1) ?? BOS)).forEach((logits, parent) => {
     const { tokens, total } = live[parent]!;
@@ -131,14 +131,14 @@ function findContinuations(state: SearchState, live: readonly Live[], rules: rea
 }
 
 /** Makes the rule that these tokens are never written. */
-export function forbid(ids: readonly number[]): Rule {
+export function forbiddenRule(ids: readonly number[]): Rule {
   return (logProbs) => {
     for (const id of ids) logProbs[id] = Number.NEGATIVE_INFINITY;
   };
 }
 
 /** Makes the rule that a translation begins with these tokens, and then, if asked for, with a token that starts a word. */
-export function beginWith(prefix: readonly number[], startsWord: ((id: number) => boolean) | null): Rule {
+export function prefixRule(prefix: readonly number[], startsWord: ((id: number) => boolean) | null): Rule {
   return (logProbs, written) => {
     const required = prefix[written.length];
     if (required !== undefined) {
@@ -151,7 +151,7 @@ export function beginWith(prefix: readonly number[], startsWord: ((id: number) =
 }
 
 /** Makes the rule that behind a prefix of this length no `size` tokens in a row stand twice. */
-export function forbidRepeats(size: number, prefixLength: number): Rule {
+export function noRepeatRule(size: number, prefixLength: number): Rule {
   return (logProbs, written) => {
     if (written.length < Math.max(size, prefixLength)) return;
     const last = written.slice(written.length - size + 1).join(" ");
@@ -161,21 +161,6 @@ export function forbidRepeats(size: number, prefixLength: number): Rule {
 }
 
 /** The rule that a text does not end before it has a token. */
-export const forbidEmpty: Rule = (logProbs, written) => {
+export const notEmptyRule: Rule = (logProbs, written) => {
   if (!written.length) logProbs[EOS] = Number.NEGATIVE_INFINITY;
 };
-
-const [TIMES, FEWEST, LONGEST_BLOCK] = [4, 8, 16];
-
-/** Tells whether a block of 1 to 16 tokens stands 4 times in a row or more and fills 8 tokens at least. */
-export function hasRepetition(tokens: readonly number[]): boolean {
-  for (let size = 1; size <= LONGEST_BLOCK; size++) {
-    const needed = Math.max(TIMES * size, FEWEST) - size;
-    let run = 0; // tokens in a row that equal the one a block before them
-    for (let i = size; i < tokens.length; i++) {
-      run = tokens[i] === tokens[i - size] ? run + 1 : 0;
-      if (run === needed) return true;
-    }
-  }
-  return false;
-}

@@ -3,14 +3,16 @@ import type { Acts, Candidate, Check, EditSpec, LogitAccount, Manifest, Side, St
 import { accountForLogit } from "./account";
 import { findDoubt } from "./doubt";
 import { countsPositions, isReplaced, makeEditor, refuseRowsBeyond } from "./edits";
+import { describeMissing } from "./joining";
 import { identifyTrace } from "./identity";
+import type { Segment } from "./line_segments";
 import { decode, encode, logits, type Watch } from "./model";
 import { findLargest, lengthDivisor, logSumExp, type SearchCandidate } from "./search";
 import { BOS, EOS, PAD, type TokenizerSide, UNK } from "./tokenizer";
 import type { Tensor } from "./tensor";
 import { countSentences } from "./sentences";
 import { findWords, stripText } from "./text";
-import { checkBeam, describeMissing, LENGTH_PENALTY, MAX_EXTRA, type Prefix, type Segment, type Translator } from "./translator";
+import { checkBeam, LENGTH_PENALTY, MAX_EXTRA, type Prefix, type Translator } from "./translator";
 
 const [LONGEST_WHOLE, LONGEST] = [64, 256]; // pieces on a side up to which all tensors are kept, and up to which one is traced
 const TOP_CANDIDATES = 20;
@@ -119,25 +121,25 @@ function chooseSegment(translator: Translator, question: Question, isForced: boo
   if (context && !translator.contextSentences) throw new Error("This model was trained on single sentences and reads none before another.");
   const prefix = isForced ? "" : (edits.find((edit) => edit.kind === "prefix")?.text ?? "");
   const isWhole = isForced && number === undefined;
-  const prepared = translator.prepare(line, { context, ...(isWhole && { whole: true, sentences: "keep" as const }) });
-  const count = prepared.segments.length;
+  const cutLine = translator.cut(line, { context, ...(isWhole && { whole: true, sentences: "keep" as const }) });
+  const count = cutLine.segments.length;
   if (!count) throw new Error("There is nothing to trace: no part of the line is translated.");
   const parts = count === 1 ? "it is one" : `they are 1 to ${count}`;
   if (number !== undefined && !(number >= 1 && number <= count)) throw new Error(`The line has no part ${number}; ${parts}.`);
   if (isWhole && count > 1) throw new Error(`The line is translated in ${count} parts, and a translation that is given is that of one; say of which.`);
-  const chosen = prepared.segments[(number ?? 1) - 1]!;
+  const chosen = cutLine.segments[(number ?? 1) - 1]!;
   if (context && !chosen.before && (number ?? 1) === 1)
     throw new Error(`Both sentences have more than ${translator.limits.trained} pieces, which the longest source of training had; shorten the one before.`);
 
   if (count === 1) {
-    const { segments, notes } = prefix ? translator.prepare(line, { context, prefix }) : prepared;
+    const { segments, notes } = prefix ? translator.cut(line, { context, prefix }) : cutLine;
     return { sentence: line, context, part: null, segment: segments[0]!, notes };
   }
-  const part = { line, segments: prepared.split.segments, segment: number ?? 1, context };
+  const part = { line, segments: cutLine.split.segments, segment: number ?? 1, context };
   // What a prefix begins may be several sentences, so the segment is read anew, whole.
-  const segment = prefix ? translator.prepare(chosen.text, { context: chosen.before, prefix, sentences: "keep" }).segments[0]! : chosen;
-  const readings = new Set(prepared.segments.map(({ read }) => read.note));
-  const notes = prepared.notes.filter((note) => note === segment.read.note || !readings.has(note));
+  const segment = prefix ? translator.cut(chosen.text, { context: chosen.before, prefix, sentences: "keep" }).segments[0]! : chosen;
+  const readings = new Set(cutLine.segments.map(({ read }) => read.note));
+  const notes = cutLine.notes.filter((note) => note === segment.read.note || !readings.has(note));
   return { sentence: chosen.text, context: part.segment > 1 ? chosen.before : context, part, segment, notes };
 }
 

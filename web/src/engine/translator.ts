@@ -1,48 +1,26 @@
-// Translates lines with the model: split into segments, searched for, joined again, as in src/pellucid/decode/translator.py and decode/stages/splitting.py.
+// Translates lines with the model, as src/pellucid/decode/translator.py does, a segment at a time. The stages of decode/ that
+// have a counterpart here: SplitLines (`cut`, and joinResults in joining.ts), ReadContexts (in `cut`), BeginWithPrefixes
+// (`encodePrefix`) and SearchAgain (repetition.ts). Terms, tags, protected text, a memory, alignments, grades and provenance
+// have none: the page translates text, and shows the numbers of the model.
 import { Cache } from "./cache";
+import { joinResults, type JoinedLine } from "./joining";
+import type { CutLine, SearchResult, Segment, Translation } from "./line_segments";
 import { decode, encode, logits, type Model, type Run, unseen, type Watch } from "./model";
-import { beginWith, forbid, forbidEmpty, forbidRepeats, hasRepetition, type Hypothesis, type SearchCandidate, type SearchState, searchBest } from "./search";
-import { isLower } from "./casing";
-import type { ReadText, SourceReader } from "./reading";
+import { searchAgain } from "./repetition";
+import { beamSearch, forbiddenRule, prefixRule, type Rule, type SearchCandidate, type SearchState } from "./search";
 import { SPACE } from "./sentencepiece";
 import { countSentences, findSentenceEnds } from "./sentences";
-import { BOS, EOS, type TokenizerSide, UNK } from "./tokenizer";
+import type { SourceReader } from "./source_reader";
 import type { Tensor } from "./tensor";
-import { JOINT, joinLine, type SplitLine, splitLine, type SplitRules, stripText } from "./text";
+import { splitLine, type SplitRules, stripText } from "./text";
+import { BOS, type TokenizerSide, UNK } from "./tokenizer";
 
 export const LENGTH_PENALTY = 1; // the default of `SearchConfig`
 export const MAX_EXTRA = 50; // pieces that a translation may have more than its source
-const NO_REPEAT = 4; // tokens in a row that may not stand twice where a translation repeated itself
 export const WIDEST_BEAM = 64;
 
-export interface Translation {
-  text: string;
-  /** Log-probability divided by the length penalty, summed over the segments. */
-  score: number;
-  stop: "eos" | "length" | "empty";
-  pieces: string[];
-  /** Anything unusual that was done. */
-  notes: string[];
-}
-
-/** A segment of a line: what the user wrote, what the model reads for it, and its ids, after those of the text before it. */
-export interface Segment {
-  text: string;
-  read: ReadText;
-  before: string;
-  context: number[];
-  ids: number[];
-}
-
-/** A line of the user, and the segments of it that are translated. */
-export interface PreparedLine {
-  split: SplitLine;
-  segments: Segment[];
-  notes: string[];
-}
-
-/** How a line is prepared: which sentences stand together, what its translation begins with, and the text before it. */
-export interface PreparingOptions {
+/** How a line is cut: which sentences stand together, what its translation begins with, and the text before it. */
+export interface CuttingOptions {
   sentences?: "auto" | "split" | "keep";
   /** Leaves long lines as they are. */
   whole?: boolean;
@@ -56,38 +34,12 @@ export interface Prefix {
   startsWord: boolean;
 }
 
-export interface SearchResult extends Hypothesis {
-  notes: string[];
-  steps: SearchCandidate[][]; // of the search that decided
-}
-
 /** How a translation is searched for. With `readsAgain`, each step reads every beginning as a whole, for an edit that counts positions. */
 interface SearchSettings {
   beam: number;
   prefix?: Prefix;
   edit?: Watch;
   readsAgain?: boolean;
-}
-
-// Thai, Lao and Khmer separate sentences by a space, which tells nothing.
-const WITHOUT_ENDS = /[\u0e00-\u0eff\u1780-\u17ff]/;
-
-/** How many sentences fewer than its line a translation has, as the ends of sentences tell; `texts` are those of its segments. */
-function countMissing(sources: string[], texts: string[], gaps: string[]): number {
-  if (texts.some((text) => WITHOUT_ENDS.test(text))) return 0;
-  // Sentences between which nothing but a space stands are counted together: where the translation of one has no end mark, it runs into the next.
-  const runs: { source: string; translation: string }[] = [];
-  sources.forEach((source, i) => {
-    const gap = gaps[i]!;
-    const last = runs.at(-1);
-    if (last && JOINT.test(gap)) {
-      last.source += gap + source;
-      last.translation += (gap || " ") + texts[i]!;
-    } else runs.push({ source, translation: texts[i]! });
-  });
-  // In small letters sentences end where the next one needs no capital.
-  const count = (run: (typeof runs)[number]) => countSentences(isLower(run.source) ? run.translation.toLowerCase() : run.translation);
-  return runs.reduce((sum, run) => sum + Math.max(0, countSentences(run.source) - count(run)), 0);
 }
 
 export class Translator {
@@ -114,29 +66,16 @@ export class Translator {
     return { ...again.translation, notes: [...again.translation.notes, SENTENCE_BY_SENTENCE] };
   }
 
-  private translateLine(text: string, beam: number, sentences: "auto" | "split"): { translation: Translation; missing: number; isJoined: boolean } {
-    const line = this.prepare(text, { sentences });
+  private translateLine(text: string, beam: number, sentences: "auto" | "split"): JoinedLine {
+    const line = this.cut(text, { sentences });
     const results = line.segments.map(({ context, ids }) => this.search([...context, ...ids], { beam }));
-    if (!results.length) return { translation: { text, score: 0, stop: "empty", pieces: [], notes: [] }, missing: 0, isJoined: false };
-    const texts = results.map((result, i) => this.reader.restore(line.segments[i]!.read, this.target.decode(result.tokens)));
-    const counts = line.segments.map((segment) => countSentences(segment.text));
-    const joined = joinLine(line.split, texts);
-    const missing = countMissing(line.segments.map((segment) => segment.text), texts, line.split.gaps);
-    const notes = [...line.notes, ...results.flatMap((result) => result.notes), ...(missing ? [describeMissing(missing)] : [])];
-    const translation: Translation = {
-      text: joined,
-      score: results.reduce((sum, result) => sum + result.score, 0),
-      stop: results.every((result) => result.stop === "eos") ? "eos" : "length",
-      pieces: results.flatMap((result) => this.target.pieces(result.tokens)),
-      notes: [...new Set(notes)],
-    };
-    return { translation, missing, isJoined: counts.some((count) => count > 1) };
+    return joinResults(text, line, results, this.reader, this.target);
   }
 
   /** Splits a line into segments like the sources that the model was trained on, and reads each. */
-  prepare(line: string, options: PreparingOptions = {}): PreparedLine {
+  cut(line: string, options: CuttingOptions = {}): CutLine {
     const { whole = false, prefix = "", context = "" } = options;
-    const rules = this.makeRules(options);
+    const rules = this.makeSplitRules(options);
     const keepsCase = prefix !== "";
     const fits = (limit: number) => (text: string) => whole || this.source.encodeSource(this.reader.read(text, keepsCase).text).length <= limit;
     const split = splitLine(line, rules, fits(this.limits.trained), fits(this.limits.longest));
@@ -161,7 +100,7 @@ export class Translator {
     return { split, segments, notes: [...new Set(notes)] };
   }
 
-  private makeRules({ sentences = "auto", prefix = "" }: PreparingOptions): SplitRules {
+  private makeSplitRules({ sentences = "auto", prefix = "" }: CuttingOptions): SplitRules {
     const { reader } = this;
     const together = { auto: reader.together, split: 1, keep: Number.MAX_SAFE_INTEGER }[sentences];
     const rules: SplitRules = {
@@ -182,16 +121,6 @@ export class Translator {
     return ends.map((end, i) => stripText(context.slice(ends[i - 1] ?? 0, end))).slice(-this.contextSentences);
   }
 
-  /** Searches for the translation of one segment, once more without repetitions where it repeats itself. */
-  search(source: number[], settings: SearchSettings): SearchResult {
-    const first = this.searchNonEmpty(source, settings, 0);
-    const isRepeating = (result: Hypothesis) => hasRepetition(result.tokens.filter((token) => token !== EOS));
-    if (!isRepeating(first) || hasRepetition(source)) return first;
-    const second = this.searchNonEmpty(source, settings, NO_REPEAT);
-    if (isRepeating(second)) return { ...first, notes: ["the translation repeats itself, and the line does not"] };
-    return { ...second, notes: [`repeated itself; searched again with no ${NO_REPEAT} pieces twice`] };
-  }
-
   /** Encodes a text that a translation shall begin with. */
   encodePrefix(text: string): Prefix {
     const ids = this.target.encode(text).slice(0, -1);
@@ -199,29 +128,26 @@ export class Translator {
     return { ids, startsWord: text.endsWith(" ") };
   }
 
-  /** Searches once more where the likeliest translation is no text at all: nothing that a user wrote shall vanish so. */
-  private searchNonEmpty(source: number[], settings: SearchSettings, noRepeat: number): SearchResult {
-    const found = this.searchOnce(source, settings, noRepeat);
-    if (found.tokens[0] !== EOS) return found;
-    return { ...this.searchOnce(source, settings, noRepeat, true), notes: [EMPTIED] };
+  /** Searches for the translation of one segment, again where it repeats itself or is empty. */
+  search(source: number[], settings: SearchSettings): SearchResult {
+    return searchAgain(source, settings.prefix?.ids.length ?? 0, (rules) => this.searchSegment(source, settings, rules));
   }
 
-  private searchOnce(source: number[], settings: SearchSettings, noRepeat: number, isNotEmpty = false): SearchResult {
+  private searchSegment(source: number[], settings: SearchSettings, furtherRules: Rule[]): SearchResult {
     const { beam, prefix, edit = unseen, readsAgain } = settings;
     const limit = Math.min(source.length - 1 + MAX_EXTRA, this.limits.longest);
     const ids = prefix?.ids ?? [];
     if (ids.length > limit) throw new Error(`The beginning has ${ids.length} pieces, the translation has at most ${limit}.`);
     const startsWord = (id: number) => this.target.names[id]?.startsWith(SPACE) ?? false;
     const steps: SearchCandidate[][] = [];
-    const best = searchBest((readsAgain ? makeReadingState : makeCachedState)({ model: this.model, watch: edit }, source), {
+    const best = beamSearch((readsAgain ? makeReadingState : makeCachedState)({ model: this.model, watch: edit }, source), {
       width: beam,
       limit,
       lengthPenalty: LENGTH_PENALTY,
       rules: [
-        forbid(this.forbidden),
-        ...(ids.length ? [beginWith(ids, prefix?.startsWord ? startsWord : null)] : []),
-        ...(noRepeat ? [forbidRepeats(noRepeat, ids.length)] : []),
-        ...(isNotEmpty ? [forbidEmpty] : []),
+        forbiddenRule(this.forbidden),
+        ...(ids.length ? [prefixRule(ids, prefix?.startsWord ? startsWord : null)] : []),
+        ...furtherRules,
       ],
       observe: (candidates) => steps.push(candidates),
     });
@@ -230,13 +156,7 @@ export class Translator {
   }
 }
 
-const EMPTIED = "the likeliest translation was empty; this is the likeliest one that is not";
 export const SENTENCE_BY_SENTENCE = "translated sentence by sentence: together a sentence was left out";
-
-/** Says that a translation has fewer sentences than its line. */
-export function describeMissing(count: number): string {
-  return `the translation has ${count} ${count === 1 ? "sentence" : "sentences"} fewer than the line`;
-}
 
 /** Refuses a beam that no search has. */
 export function checkBeam(beam: number): void {

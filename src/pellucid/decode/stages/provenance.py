@@ -66,9 +66,9 @@ class NameOrigins:
         if not chosen:
             return {}
         config = replace(self.task.config, provenance=False, alignments=False)
-        asked = [lines[i] for i in chosen]
-        task = replace(self.task, lines=asked, config=config, **without)
-        return dict(zip(chosen, self.make_search(task)(asked), strict=True))
+        again = [lines[i] for i in chosen]
+        task = replace(self.task, lines=again, config=config, **without)
+        return dict(zip(chosen, self.make_search(task)(again), strict=True))
 
     def _list_terms(self, line: Line) -> list[WordOrigin]:
         """Return the origins that words of a translation may have in the terms of a line."""

@@ -16,10 +16,17 @@ from pellucid.data.text.line_splitting import (
 from pellucid.data.text.markup import MARKUP_SIGN, TaggedText
 from pellucid.data.text.sentences import count_sentences
 from pellucid.data.tokenizer import UNK
-from pellucid.decode.line_segments import LengthLimits, Line, Search, SearchResult, Segment
+from pellucid.decode.line_segments import (
+    CutLine,
+    LengthLimits,
+    Line,
+    Search,
+    SearchResult,
+    Segment,
+)
 from pellucid.decode.request import SearchConfig, SearchRequest, continue_always, refuse_long_lines
-from pellucid.decode.source_reader import ReadText, SourceReader
-from pellucid.decode.stages.joining import CutLine, join_results
+from pellucid.decode.source_reader import SourceEncoder, SourceReader
+from pellucid.decode.stages.joining import join_results
 from pellucid.decode.translation import Translation
 
 if TYPE_CHECKING:
@@ -95,7 +102,7 @@ class SplitLines:
         reader = self.reader if self.config.reading == "adapt" else self.reader.as_they_are
         # Most lines are one sentence and are translated as they stand: they are encoded once, all
         # together.
-        encoder = _SourceEncoder(reader)
+        encoder = SourceEncoder(reader)
         encoder.encode_all((line.text, bool(line.prefix)) for line in lines)
 
         cut_texts: list[_CutText] = []
@@ -130,7 +137,7 @@ class SplitLines:
         refuse_long_lines("source", longest, self.lengths.longest)
         return cut_lines
 
-    def _cut_text(self, line: Line, rules: SplitRules, encoder: "_SourceEncoder") -> "_CutText":
+    def _cut_text(self, line: Line, rules: SplitRules, encoder: SourceEncoder) -> "_CutText":
         """Return where a line is cut."""
         splits = self.config.too_long == "split"
 
@@ -152,7 +159,7 @@ class SplitLines:
         split, texts = extract_line_tags(line.text, split, rules, encoder.reader)
         return _CutText(split, texts, note)
 
-    def _encode_line(self, line: Line, cut_text: "_CutText", encoder: "_SourceEncoder") -> CutLine:
+    def _encode_line(self, line: Line, cut_text: "_CutText", encoder: SourceEncoder) -> CutLine:
         """Return a line in segments, each with the request to search for it."""
         reader, language_pieces = encoder.reader, len(encoder.reader.tokenizer.beginning)
         segments, texts_with_unknown = [], False
@@ -206,49 +213,3 @@ def _split_rules(config: SearchConfig, reader: SourceReader, prefix: str = "", h
         together = max(rules.together, count_sentences(prefix))
         rules = replace(rules, together=together, continues=ALL_SENTENCES.continues, marks=frozenset())
     return rules
-
-
-class _SourceEncoder:
-    """Texts as the model reads them and their token ids, each read and encoded once."""
-
-    def __init__(self, reader: SourceReader):
-        self.reader = reader
-        self._read: dict[tuple[str, bool], ReadText] = {}
-        self._ids: dict[str, list[int]] = {}
-
-    def read(self, text: str, keep_case: bool) -> ReadText:
-        """Return what the model reads for a text."""
-        key = text, keep_case
-        if key not in self._read:
-            self._read[key] = self.reader.read(text, keep_case)
-        return self._read[key]
-
-    def encode_all(self, texts: Iterable[tuple[str, bool]]) -> None:
-        """Encode texts, each with whether its case is kept, in one call of the tokenizer."""
-        read = dict.fromkeys(self.read(*text).text for text in texts)
-        new = [text for text in read if text not in self._ids]
-        self._ids.update(zip(new, self.reader.tokenizer.encode_source(new), strict=True))
-
-    def look_up(self, text: str, keep_case: bool) -> tuple[ReadText, list[int]]:
-        """Return what is read for a text that was encoded, and its token ids."""
-        read = self.read(text, keep_case)
-        return read, self._ids[read.text]
-
-    def count_pieces(self, text: str, keep_case: bool, limit: int) -> int:
-        """Count the pieces of a text.
-
-        Where they are at most `limit` for sure, an upper bound may be returned.
-        """
-        read = self.read(text, keep_case).text
-        if read in self._ids:
-            return len(self._ids[read])
-
-        # No text has more pieces than bytes, but for the word-start mark of its first word, the
-        # pieces of a language to write, and EOS. The upper bound spares the tokenizer most short
-        # texts.
-        upper_bound = len(read.encode(errors="surrogatepass")) + 4
-        if upper_bound <= limit:
-            return upper_bound
-
-        [ids] = self.reader.tokenizer.encode_source([read])
-        return len(ids)

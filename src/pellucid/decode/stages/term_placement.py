@@ -1,53 +1,32 @@
 """Places terms where they belong: in place of the words that translate their sources."""
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from pellucid.data.term_spans import find_term_words, is_inflected, split_term_words
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.line_segments import NOT_FOUND, Search, SearchResult, Segment
 from pellucid.decode.request import SearchBounds, SearchConfig, map_in_batches
-from pellucid.decode.terms.required import (
-    EDGE,
-    Spelling,
-    Term,
-    WordEdges,
-    can_follow_any_piece,
-    explain_no_room,
-    missing_terms,
-    shortest_spelling,
-    without_edges,
-    without_marks,
+from pellucid.decode.terms.inflected import accept_forms
+from pellucid.decode.terms.placement_prefixes import (
+    PlacementAttempt,
+    begin_with_terms,
+    continue_with_term,
+    place_missing_terms,
+    skip_replaced_word,
 )
-from pellucid.decode.terms.spellings import target_spellings
+from pellucid.decode.terms.required import WordEdges, explain_no_room, missing_terms
 from pellucid.decode.terms.term_alignment import TermAlignment, align_terms
 
 if TYPE_CHECKING:
     from pellucid.decode.torch_engine import TorchEngine
-
-# German and its relatives write all nouns with a capital.
-CAPITAL_NOUNS = frozenset(("de", "lb", "gsw", "nds", "bar"))
 
 AlignTerms = Callable[[Sequence[Segment], Sequence[list[int]]], list[TermAlignment]]
 
 # Each search writes the whole translation again: with one search for each of N terms, the time grew
 # as N^2.
 SEARCHES_BEFORE_ALL = 8  # searches of one translation after which all terms that it still lacks are placed together
-
-
-@dataclass(frozen=True)
-class _PlacementAttempt:
-    """Prefix of a search that places a term.
-
-    `replaced` is the word that the last term of the prefix replaces.
-    """
-
-    prefix: tuple[int, ...]
-    replaced: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,52 +112,6 @@ class PlaceTerms:
         return explain_no_room(segment.request.prefix, segment.terms, limit, word_edges)
 
 
-def accept_forms(
-    segment: Segment,
-    tokens: Sequence[int],
-    tokenizer: Tokenizer,
-    word_edges: WordEdges,
-    target_language: str | None = None,
-) -> Segment:
-    """Return a segment with more spellings of the terms that a translation has in another form.
-
-    Each form in the translation stands for one term. A term with a capital is a name, unless the
-    language writes all nouns so, and has no other form.
-    """
-    missing = missing_terms(tokens, segment.terms, word_edges)
-    if not missing:
-        return segment
-
-    terms, used = list(segment.terms), set[int]()
-    words = find_term_words(tokenizer.decode_target(tokens))
-    for n in missing:
-        if segment.term_spans[n].protected:
-            continue
-
-        targets = tokenizer.decode_targets([without_edges(spelling) for spelling in terms[n]])
-        for target in dict.fromkeys(targets):
-            is_name = target != target.lower() and target_language not in CAPITAL_NOUNS
-            form = None if is_name else _find_form(target, words, used)
-            if form is not None:
-                terms[n] = (*terms[n], *target_spellings(tokenizer, [form]))
-                break
-    return replace(segment, terms=tuple(terms))
-
-
-def _find_form(target: str, words: Sequence[re.Match[str]], used: set[int]) -> str | None:
-    """Return another form of a term that stands in the words of a text; its words are then `used`."""
-    size = len(split_term_words(target))
-    for first in range(len(words) - size + 1):
-        places = range(first, first + size)
-        if not used.isdisjoint(places):
-            continue
-        form = words[0].string[words[first].start() : words[places.stop - 1].end()]
-        if form.lower() != target.lower() and is_inflected(form, target):
-            used.update(places)
-            return form
-    return None
-
-
 def search_with_terms(
     segments: Sequence[Segment], search: Search, align: AlignTerms, word_edges: WordEdges
 ) -> list[SearchResult]:
@@ -194,7 +127,7 @@ def search_with_terms(
     # translations, in which a term that the model would not write itself stands anywhere, and takes
     # longer (benchmarks/results/terms.md).
     results = [SearchResult(segment, [], notes=(NOT_FOUND,)) for segment in segments]
-    attempts = {i: [_PlacementAttempt(segment.request.prefix)] for i, segment in enumerate(segments)}
+    attempts = {i: [PlacementAttempt(segment.request.prefix)] for i, segment in enumerate(segments)}
     turn = 0
     while best := _best_attempts(segments, attempts, search):
         turn, attempts = turn + 1, {}
@@ -203,7 +136,7 @@ def search_with_terms(
             # without it.
             shorter = None
             if turn < SEARCHES_BEFORE_ALL:
-                shorter = _skip_replaced_word(result.hypotheses[0].tokens, attempt, word_edges)
+                shorter = skip_replaced_word(result.hypotheses[0].tokens, attempt, word_edges)
             if shorter:
                 attempts[i] = [shorter]
             else:
@@ -216,20 +149,20 @@ def search_with_terms(
             alignments = align([segments[i] for i in unfinished], list(tokens.values()))
             for i, alignment in zip(unfinished, alignments, strict=True):
                 arguments = tokens[i], best[i][0], segments[i], alignment, word_edges
-                attempts[i] = list(_continue_with_term(*arguments)) if turn < SEARCHES_BEFORE_ALL else []
-                attempts[i] = attempts[i] or [_place_missing_terms(*arguments)]
+                attempts[i] = list(continue_with_term(*arguments)) if turn < SEARCHES_BEFORE_ALL else []
+                attempts[i] = attempts[i] or [place_missing_terms(*arguments)]
         elif turn == SEARCHES_BEFORE_ALL + 1:
             for i in unfinished:
-                attempts[i] = [_begin_with_terms(segments[i], word_edges)]
+                attempts[i] = [begin_with_terms(segments[i], word_edges)]
     return results
 
 
 def _best_attempts(
-    segments: Sequence[Segment], attempts: dict[int, list[_PlacementAttempt]], search: Search
-) -> dict[int, tuple[_PlacementAttempt, SearchResult]]:
+    segments: Sequence[Segment], attempts: dict[int, list[PlacementAttempt]], search: Search
+) -> dict[int, tuple[PlacementAttempt, SearchResult]]:
     """Return for each segment the attempt with the best hypothesis, and its hypotheses."""
     # All attempts of all segments are one list, so that they fill batches.
-    flat: list[tuple[int, _PlacementAttempt]] = []
+    flat: list[tuple[int, PlacementAttempt]] = []
     begun: list[Segment] = []
     for i, segment_attempts in attempts.items():
         for attempt in segment_attempts:
@@ -237,7 +170,7 @@ def _best_attempts(
             request = replace(segments[i].request, prefix=attempt.prefix)
             begun.append(replace(segments[i], request=request))
 
-    best: dict[int, tuple[_PlacementAttempt, SearchResult]] = {}
+    best: dict[int, tuple[PlacementAttempt, SearchResult]] = {}
     for (i, attempt), result in zip(flat, search(begun), strict=True):
         if not result.hypotheses:
             continue
@@ -259,104 +192,3 @@ def _keep_complete(segment: Segment, result: SearchResult, word_edges: WordEdges
         elif n == 0:
             return None
     return SearchResult(segment, hypotheses, texts)
-
-
-def _continue_with_term(
-    tokens: list[int],
-    attempt: _PlacementAttempt,
-    segment: Segment,
-    alignment: TermAlignment,
-    word_edges: WordEdges,
-) -> Iterator[_PlacementAttempt]:
-    """Yield a prefix for each spelling of the leftmost missing term, with the term where it belongs."""
-    words: list[tuple[range, int]] = []
-    for n in missing_terms(tokens, segment.terms, word_edges):
-        if alignment.words_of_terms[n]:
-            words.append((alignment.words[alignment.words_of_terms[n][0]], n))
-
-    if not words:
-        return
-
-    word, n = min(words, key=lambda word_and_term: (word_and_term[0].start, word_and_term[1]))
-    prefix_length = len(without_marks(attempt.prefix))
-    cut = max(word.start, prefix_length)
-    # Protected text is put before the word, which stays.
-    replaced = () if segment.term_spans[n].protected else tuple(tokens[cut : word.stop])
-    for spelling in segment.terms[n]:
-        if can_follow_any_piece(spelling, word_edges):
-            edge = (EDGE,) if spelling[-1] == EDGE else ()
-            yield _PlacementAttempt((*tokens[:cut], *without_edges(spelling), *edge), replaced)
-
-
-def _place_missing_terms(
-    tokens: list[int],
-    attempt: _PlacementAttempt,
-    segment: Segment,
-    alignment: TermAlignment,
-    word_edges: WordEdges,
-) -> _PlacementAttempt:
-    """Return a prefix with all missing terms where they belong.
-
-    A term that is aligned with no word stands behind the term before it in the source.
-    """
-    prefix_length = len(without_marks(attempt.prefix))
-    missing = missing_terms(tokens, segment.terms, word_edges)
-    word = range(prefix_length, prefix_length)
-    words: list[tuple[range, int]] = []
-    for n in sorted(missing, key=lambda n: segment.term_spans[n].start):
-        if alignment.words_of_terms[n]:
-            word = alignment.words[alignment.words_of_terms[n][0]]
-        else:
-            word = range(word.start, word.start)  # empty: nothing is replaced
-        words.append((word, n))
-
-    # The prefix alternates between stretches of the translation and the terms.
-    prefix, copied = list(tokens[:prefix_length]), prefix_length
-    for word, n in sorted(words, key=lambda word_and_term: word_and_term[0].start):
-        prefix += [
-            *tokens[copied : word.start],
-            *_shortest_detached_spelling(segment.terms[n], word_edges),
-        ]
-        copied = max(copied, word.start if segment.term_spans[n].protected else word.stop)
-    return _PlacementAttempt(_keep_last_edge(prefix))
-
-
-def _begin_with_terms(segment: Segment, word_edges: WordEdges) -> _PlacementAttempt:
-    """Return a prefix of all terms, in the order of their sources: they have room there if they have it anywhere."""
-    prefix = without_marks(segment.request.prefix)
-    missing = missing_terms(prefix, segment.terms, word_edges)
-    order = sorted(missing, key=lambda n: segment.term_spans[n].start)
-    for n in order:
-        prefix.extend(_shortest_detached_spelling(segment.terms[n], word_edges))
-    return _PlacementAttempt(_keep_last_edge(prefix))
-
-
-def _shortest_detached_spelling(term: Term, word_edges: WordEdges) -> Spelling:
-    """Return the shortest spelling of a term that may stand behind any token, without an edge before it."""
-    shortest = shortest_spelling(term, word_edges)
-    return (*without_edges(shortest), *[EDGE] * (shortest[-1] == EDGE))
-
-
-def _keep_last_edge(prefix: Sequence[int]) -> tuple[int, ...]:
-    """Return a prefix without the marks inside it.
-
-    A mark at its end stays, for it says what may follow.
-    """
-    return (*without_marks(prefix[:-1]), *prefix[-1:])
-
-
-def _skip_replaced_word(
-    tokens: list[int], attempt: _PlacementAttempt, word_edges: WordEdges
-) -> _PlacementAttempt | None:
-    """Return a prefix that leaves out the word a term replaces, or None where it does not stand behind the term."""
-    prefix = without_marks(attempt.prefix)
-    behind = tokens[len(prefix) :]
-    same = takewhile(
-        lambda pair: pair[0] == pair[1] and pair[0] in word_edges.ends_in_letter,
-        zip(behind, attempt.replaced, strict=False),
-    )
-    size = len([*same])
-    # A letter next: only the beginning of a longer word is the same.
-    if not 0 < size < len(behind) or behind[size] in word_edges.begins_with_letter:
-        return None
-    return _PlacementAttempt((*prefix, behind[size]))

@@ -12,12 +12,18 @@ from torch import Tensor
 from pellucid.data.text.line_splitting import SplitLine
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.corpus_sources import require_context
-from pellucid.decode.line_segments import Line, SearchResult, Segment, TranslationTask, surround
+from pellucid.decode.line_segments import (
+    CutLine,
+    Line,
+    SearchResult,
+    Segment,
+    TranslationTask,
+    surround,
+)
 from pellucid.decode.request import SearchConfig, length_divisor, refuse_long_lines, require_finite
 from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
 from pellucid.decode.segment_search import SearchSegments
 from pellucid.decode.source_reader import CASING_NOTES
-from pellucid.decode.stages.joining import CutLine
 from pellucid.decode.stages.selection import select_reading_stages, select_search_stages
 from pellucid.decode.stages.splitting import SplitLines, look_for_markup
 from pellucid.decode.terms.matches import Terminology
