@@ -83,7 +83,7 @@ class Translator:
         return self.torch
 
     def with_torch_alone(self) -> "Translator":
-        """Return this translator without any other engine that was put in torch's place, whose memory it then leaves."""
+        """Return this translator without the engine in torch's place, so that who keeps it does not keep that."""
         translator = copy(self)
         translator.engine = self.torch
         return translator

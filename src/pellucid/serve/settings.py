@@ -56,8 +56,8 @@ class Limits:
     seconds: Annotated[
         Seconds,
         "from the arrival of a request until it is given up: told to come again (503) where others kept it waiting, "
-        "and otherwise that it asks for too much (504); a document that takes longer may wait as long as it takes itself, and "
-        "so long at most",
+        "and otherwise that it asks for too much (504); a document that takes longer may wait as long as it takes "
+        "itself, and so long at most",
     ] = 30.0
     stopping: Annotated[
         Seconds,
