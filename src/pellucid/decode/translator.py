@@ -84,7 +84,7 @@ class Translator:
         return self.torch
 
     def with_torch_alone(self) -> "Translator":
-        """Return this translator without an engine that was put in torch's place, and without its memory."""
+        """Return this translator without the engine in torch's place, so that who keeps it does not keep that."""
         translator = copy(self)
         translator.engine = self.torch
         return translator
