@@ -2,12 +2,12 @@
 
 import os.path
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cli.cluster_work import run_on_cluster
+from pellucid.cli.cluster_work import SilentAccount, plan_workers, run_on_cluster
 
 if TYPE_CHECKING:
     from pellucid.cluster.part_worker import PartResult
@@ -22,7 +22,6 @@ def write_translations_on_cluster(
     Raises ValueError, as in one process, for translations of another teacher or text; exits with code
     1 where any are missing at the end.
     """
-    from pellucid.cluster.engine import WorkerPlan
     from pellucid.cluster.part_worker import Job
     from pellucid.cluster.parts import Work
     from pellucid.cluster.results import fingerprint
@@ -44,8 +43,7 @@ def write_translations_on_cluster(
         made_by=fingerprint(made_by),
         lines_per_part=options["part_lines"],
     )
-    workers = WorkerPlan(cores=options["cores"], most=options["workers"])
-    run_on_cluster(job, options["cluster"], workers, identity, SilentAccount)
+    run_on_cluster(job, options["cluster"], plan_workers(options), identity, SilentAccount)
     join_translations((job.folder / work.name for work in works), data, identity)
     shutil.rmtree(job.folder)
 
@@ -71,14 +69,3 @@ class PartTeacher:
         for translation in self.teacher.translate_stream(lines, **self.search, scores=False):
             rows.append(translation_row(translation.text, translation.stop))
         return PartResult(b"".join(rows), len(lines), {})
-
-
-class SilentAccount:
-    """The account of files about which nothing is said: what is left out is listed later."""
-
-    def add_later(self, values: Mapping[str, Any]) -> None:
-        """Take nothing."""
-
-    def lines(self) -> Iterator[str]:
-        """Say nothing."""
-        return iter(())

@@ -185,7 +185,14 @@ class Translator:
             first_line += len(block_lines)
 
     def score(
-        self, sources: Sequence[str], targets: Sequence[str], batch: int, *, document: bool = False
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        batch: int,
+        *,
+        document: bool = False,
+        first_line: int = 1,
+        before: Sequence[str] = (),
     ) -> list[Score]:
         """Return the model's log-probability of each target given its source, as `score_pairs` does."""
-        return score_pairs(self, sources, targets, batch, document)
+        return score_pairs(self, sources, targets, batch, document, first_line, before)
