@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pellucid.cli import (
+    cluster_checking,
     cluster_conversion,
     cluster_distillation,
     cluster_preparation,
@@ -16,7 +17,14 @@ from pellucid.cli.cluster_work import Account
 from pellucid.cluster.part_worker import Job, PartWorker, read_part_rows
 from pellucid.cluster.results import Results
 
-COMMANDS = (cluster_conversion, cluster_distillation, cluster_preparation, cluster_scoring, cluster_translation)
+COMMANDS = (
+    cluster_checking,
+    cluster_conversion,
+    cluster_distillation,
+    cluster_preparation,
+    cluster_scoring,
+    cluster_translation,
+)
 
 
 @pytest.fixture

@@ -113,10 +113,9 @@ def plan_workers(options: Mapping[str, Any]) -> "WorkerPlan":
     return WorkerPlan(options["cores"], int(device != "cpu"), options["workers"])
 
 
-def require_folder(out: str | None) -> Path:
+def require_folder(out: str | None, reason: str = "--cluster writes a file for each input file") -> Path:
     """Return the folder of the results; ValueError where none is named, or a file stands there."""
     if out is None:
-        reason = "--cluster writes a file for each input file"
         raise ValueError(f"{reason}; name a folder for them: --out FOLDER")
 
     folder = Path(out).absolute()
