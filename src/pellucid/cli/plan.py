@@ -118,7 +118,7 @@ def _plan_as_json(plan: "RunPlan") -> dict[str, Any]:
             "target_pieces": epoch.target_pieces,
             "source_positions": epoch.source_positions,
             "target_positions": epoch.target_positions,
-            "batches": len(epoch.order),
+            "batches": epoch.batches,
             "updates": plan.updates_per_epoch,
         },
         "run": {"updates": plan.steps, "epochs": plan.epochs, "seconds": plan.seconds},
@@ -174,8 +174,8 @@ def _data_lines(plan: "RunPlan") -> Iterator[str]:
         f"({epoch.source_pieces / pairs:.1f} and {epoch.target_pieces / pairs:.1f} a sentence)"
     )
     yield (
-        f"batches     {len(epoch.order):,} an epoch, {plan.updates_per_epoch:,.0f} updates of {c.accumulate}; "
-        f"on average {epoch.target_positions / len(epoch.order):,.0f} of {c.batch_tokens:,} target positions; "
+        f"batches     {epoch.batches:,} an epoch, {plan.updates_per_epoch:,.0f} updates of {c.accumulate}; "
+        f"on average {epoch.target_positions / epoch.batches:,.0f} of {c.batch_tokens:,} target positions; "
         f"padding is {padding:.1%} of all positions"
     )
 
