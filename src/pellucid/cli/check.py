@@ -109,9 +109,9 @@ def run_check(
     --remove takes them out, too.
 
     With --cluster, the faults of single pairs, their languages and the scores of a model are found
-    by workers, part by part, and what concerns the whole text is done here, with all that is kept
-    of each pair (about 240 bytes) in memory: the report is that of one process. --out is the folder
-    of what the workers find. All else is as in `pellucid translate --cluster`.
+    by workers, part by part, and what concerns the whole text is done here, with about 1.2 kB of
+    memory for each pair: the report is that of one process. --out is the folder of what the workers
+    find. All else is as in `pellucid translate --cluster`.
     """
     options = locals()
     from pellucid.data.corpus import SkippedPairs, read_rows
