@@ -21,6 +21,7 @@ from pellucid.cli.options import (
 if TYPE_CHECKING:
     from pellucid.workflows.plan.estimate import RunPlan
 
+_GIGABITS = (1, 10, 100)  # speeds of a network, in gigabits a second
 PLAN_EXAMPLES = """\
   pellucid plan recipes/multi30k-en-de.toml
   pellucid plan --source train.en --target train.es --minutes 20
@@ -139,6 +140,11 @@ def _plan_as_json(plan: "RunPlan") -> dict[str, Any]:
             "total": plan.disk,
             "free": plan.free_disk,
         },
+        "network": {
+            "bytes": plan.network_bytes,
+            "per": "batch" if plan.run.train.shard_model else "update",
+            "seconds": {f"{gigabits} Gbit/s": second for gigabits, second in _network_seconds(plan).items()},
+        },
         "notes": list(plan.notes),
         "advice": list_advice(plan),
     }
@@ -223,6 +229,17 @@ def _cost_lines(plan: "RunPlan") -> Iterator[str]:
         f"{format_bytes(plan.checkpoint_bytes)} and one being written, 3 models of {format_bytes(plan.model_bytes)}; "
         f"{format_bytes(plan.free_disk)} are free here"
     )
+    seconds = (f"{gigabits} Gbit/s {second:.2g} s" for gigabits, second in _network_seconds(plan).items())
+    how_often = "for each batch it computes" if plan.run.train.shard_model else "an update"
+    yield (
+        f"network     of many workers under torchrun each sends {format_bytes(plan.network_bytes)} {how_often}, "
+        f"and receives as much (of two, half): with {', '.join(seconds)}"
+    )
+
+
+def _network_seconds(plan: "RunPlan") -> dict[int, float]:
+    """Return the seconds that sending takes, by the gigabits a second of the network."""
+    return {gigabits: plan.network_bytes * 8 / (gigabits * 1e9) for gigabits in _GIGABITS}
 
 
 def _describe_certainty(plan: "RunPlan") -> str:

@@ -145,6 +145,17 @@ class RunPlan:
         return _FLOAT_BYTES * self.parameters.total
 
     @property
+    def network_bytes(self) -> int:
+        """Bytes that each of many workers sends, and as many that it receives: half of them where there are two.
+
+        In an update, a sum over W workers sends each gradient 2 (W - 1) / W times (Patarasuk and
+        Yuan 2009). Of a sharded model, each batch that a worker computes has the weights sent twice
+        and the gradients once, (W - 1) / W of each.
+        """
+        times = 3 if self.run.train.shard_model else 2
+        return times * _FLOAT_BYTES * self.parameters.total
+
+    @property
     def checkpoint_bytes(self) -> int:
         """Bytes of a checkpoint: the model and the optimizer's running means."""
         return self.model_bytes + self.memory.optimizer
