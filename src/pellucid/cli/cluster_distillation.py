@@ -39,7 +39,7 @@ def write_translations_on_cluster(
     job = Job(
         works=tuple(works),
         folder=(data / "translated").absolute(),
-        start_worker=partial(PartTeacher, teachers, options["language"], search),
+        start_worker=partial(PartTeacher, teachers, options["language"], search, options["cores"]),
         made_by=fingerprint(made_by),
         lines_per_part=options["part_lines"],
     )
@@ -51,12 +51,18 @@ def write_translations_on_cluster(
 class PartTeacher:
     """A worker's teacher, which writes the lines of the file of translations."""
 
-    def __init__(self, teachers: Sequence[str], language: str | None, search: Mapping[str, Any]) -> None:
-        """Load the teacher."""
+    def __init__(
+        self,
+        teachers: Sequence[str],
+        language: str | None,
+        search: Mapping[str, Any],
+        cores: int,
+    ) -> None:
+        """Load the teacher, which translates a batch on each of so many cores."""
         from pellucid.api import load
 
         first, *others = teachers
-        self.teacher = load(first, others=others, target_language=language)
+        self.teacher = load(first, others=others, target_language=language, workers=cores)
         self.search = search
 
     def __call__(self, work: "Work", part: "Part") -> "PartResult":

@@ -127,9 +127,8 @@ class PartTranslator:
     def __init__(self, options: Mapping[str, Any]) -> None:
         """Load the model."""
         self.options = options
-        # Two batches at a time at least: CTranslate2 would give a single one all processors of the
-        # machine, in each of its worker processes.
-        self.loaded = load_for_translation(options, workers=max(2, options["cores"]))
+        # A batch on each of its cores. Ray has set OMP_NUM_THREADS, so that a single one has no more.
+        self.loaded = load_for_translation(options, workers=options["cores"])
         self.setups: dict[bool, TranslationSetup] = {}
 
     def __call__(self, work: "Work", part: "Part") -> "PartResult":
