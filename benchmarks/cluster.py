@@ -1,7 +1,8 @@
-"""Measure `translate --cluster` on this machine: workers beside one process, and workers that are killed.
+"""Measure `translate --cluster` or `score --cluster` on this machine: workers beside one process, and killed workers.
 
     python -m benchmarks.cluster                          # runs/demo/best; writes benchmarks/results/cluster.md
     python -m benchmarks.cluster runs/mine/best --lines 200000 --kills 50
+    python -m benchmarks.cluster --command score          # writes benchmarks/results/cluster-score.md
 
 The text is the phrasebook's, over and over. Every result is compared with that of one process, byte for byte.
 Needs Linux, where processes are found in /proc.
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -24,13 +26,20 @@ from benchmarks.quality import RESULTS, machine
 from pellucid.store.atomic import write_text_whole
 
 WORKER = b"ray::MapWorker"
-TRANSLATE = (sys.executable, "-m", "pellucid", "translate")
+PELLUCID = (sys.executable, "-m", "pellucid")
+# What to do with text.en; greedy search without scores is the fastest, so that reading and writing weigh most.
+WORDS = {
+    "translate": ("text.en", "--set", "method=greedy"),
+    "score": ("--source", "text.en", "--target", "text.es"),
+}
+PAGES = {"translate": "cluster.md", "score": "cluster-score.md"}
+WHAT = {"translate": "greedy search", "score": "scored with their translations"}
 COLUMNS = ("how", "seconds", "of one worker", "lines a second", "killed", "most memory of a worker", "bytes equal")
 
 
 @dataclass
 class Row:
-    """One translation of the text: seconds, workers that were killed, memory, and whether the bytes are equal."""
+    """One run over the text: seconds, workers that were killed, memory, and whether the bytes are equal."""
 
     name: str
     seconds: float
@@ -41,69 +50,75 @@ class Row:
 
 
 def main(arguments: list[str]) -> int:
-    """Translate the text in one process, by one worker, by two, and by two of which some are killed."""
+    """Do the work in one process, by one worker, by two, and by two of which some are killed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", default="runs/demo/best")
     parser.add_argument("--lines", type=int, default=200_000)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--part-lines", type=int, default=2048)
+    parser.add_argument("--command", choices=list(WORDS), default="translate")
     options = parser.parse_args(arguments)
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_text(folder / "text.en", options.lines)
-        # Greedy search without scores is the fastest, so that reading and writing weigh most.
-        words = (options.model, "text.en", "--set", "method=greedy")
+        for language in ("en", "es"):
+            write_text(folder / f"text.{language}", language, options.lines)
+        words = (options.command, str(Path(options.model).absolute()), *WORDS[options.command])
         rows = [run_alone(folder, words)]
-        cluster = (*words, "--out", "", "--cluster", "local", "--part-lines", str(options.part_lines))
+        cluster = (*words, "--cluster", "local", "--part-lines", str(options.part_lines))
         for workers, kills in ((1, 0), (2, 0), (2, options.kills)):
             rows.append(run_shared(folder, cluster, workers, kills, rows[-1].seconds))
             print(f"{rows[-1].name}: {rows[-1].seconds:.1f} s, equal: {rows[-1].is_equal}", flush=True)
 
-    write_text_whole(RESULTS / "cluster.md", "\n".join(page_lines(rows, options)) + "\n")
+    page = RESULTS / PAGES[options.command]
+    write_text_whole(page, "\n".join(page_lines(rows, options)) + "\n")
     return 0 if all(row.is_equal for row in rows) else 1
 
 
-def write_text(path: Path, count: int) -> None:
+def write_text(path: Path, language: str, count: int) -> None:
     """Write so many lines of the phrasebook; no two parts are alike."""
-    phrases = Path("runs/demo/data/train.en").read_text(encoding="utf-8").splitlines()
+    phrases = Path(f"runs/demo/data/train.{language}").read_text(encoding="utf-8").splitlines()
     lines = islice(cycle(phrases), count)
     path.write_text("".join(f"{line} {number}\n" for number, line in enumerate(lines)), encoding="utf-8")
 
 
 def run_alone(folder: Path, words: tuple[str, ...]) -> Row:
-    """Translate in one process, on one core."""
+    """Do the work in one process, on one core."""
     began = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = ("taskset", "-c", "0", *TRANSLATE, str(Path(words[0]).absolute()), *words[1:], "--out", "alone")
+    command = ("taskset", "-c", "0", *PELLUCID, *words, "--out", "alone")
     subprocess.run(command, cwd=folder, env=environment, check=True, stderr=subprocess.DEVNULL)
     return Row("one process, one core", time.monotonic() - began, 0, [], True)
 
 
 def run_shared(folder: Path, words: tuple[str, ...], workers: int, kills: int, seconds: float) -> Row:
-    """Translate by workers, some of which are killed at random moments, about as many a second as all took before."""
+    """Do the work by workers; some are killed at random moments, spread over the `seconds` that the run before took."""
     out, draw = f"shared-{workers}-{kills}", random.Random(kills)
-    command = [*TRANSLATE, str(Path(words[0]).absolute()), *words[1:], "--workers", str(workers)]
-    command[command.index("--out") + 1] = out
+    command = (*PELLUCID, *words, "--workers", str(workers), "--out", out)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     began, killed, megabytes = time.monotonic(), 0, list[float]()
+    moments = sorted(draw.uniform(0, seconds) for _ in range(kills))
     process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
-    while process.poll() is None:
-        time.sleep(draw.uniform(0.2, 2 * seconds / kills) if kills else 1.0)
+    while True:
+        # Not by sleeping: the time ends when the process does.
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.5)
+            break
         found = list(find_workers())
         megabytes.append(max((resident for _, resident in found), default=0.0))
-        if killed < kills and found:
+        if killed < kills and found and time.monotonic() - began > moments[killed]:
             os.kill(draw.choice(found)[0], signal.SIGKILL)
             killed += 1
 
     took = time.monotonic() - began
-    is_equal = (folder / out / "text.en").read_bytes() == (folder / "alone").read_bytes()
+    written = folder / out / "text.en"
+    is_equal = written.exists() and written.read_bytes() == (folder / "alone").read_bytes()
     name = f"{workers} worker{'s' * (workers > 1)} of one core{', killed at random moments' * (kills > 0)}"
     return Row(name, took, killed, megabytes, is_equal and process.returncode == 0)
 
 
 def find_workers() -> Iterator[tuple[int, float]]:
-    """Yield number and resident megabytes of each process of Ray that translates."""
+    """Yield number and resident megabytes of each process of Ray that does the work."""
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if not (path / "cmdline").read_bytes().startswith(WORKER):
@@ -117,11 +132,14 @@ def find_workers() -> Iterator[tuple[int, float]]:
 
 def page_lines(rows: list[Row], options: argparse.Namespace) -> Iterator[str]:
     """Yield the lines of the page of results."""
-    yield "# Translation by the workers of a cluster, on one machine"
+    yield f"# `{options.command}` by the workers of a cluster, on one machine"
     yield ""
     command = f"python -m benchmarks.cluster {options.model} --lines {options.lines} --kills {options.kills}"
+    if options.command != "translate":
+        command += f" --command {options.command}"
     yield f"`{command}`, on {machine()}."
-    yield f"{options.lines:,} lines of the phrasebook, greedy search, parts of {options.part_lines:,} lines. Seconds"
+    yield f"{options.lines:,} lines of the phrasebook, {WHAT[options.command]}, parts of {options.part_lines:,} lines."
+    yield "Times are those of the clock, from the start of the command to its end: seconds"
     yield "contain the start of Ray. Killed is by SIGKILL, at random moments; memory is the resident memory of the"
     yield "largest worker, in the first half of the time and in the second."
     yield ""

@@ -180,3 +180,12 @@ def test_freed_memory_goes_back_though_blocks_between_are_in_use():
     done = subprocess.run([sys.executable, "-c", GAPS], env=environment, capture_output=True, text=True, check=True)
     before, after = map(float, done.stdout.split())
     assert before - after > 80
+
+
+def test_a_product_has_no_more_threads_than_the_environment_says(monkeypatch):
+    monkeypatch.setattr(cpu, "count_processors", lambda: 8)
+    for words, threads in {"1": 1, "3": 3, "64": 8, "": 8, "0": 8, "many": 8}.items():
+        monkeypatch.setenv("OMP_NUM_THREADS", words)
+        assert cpu.count_threads_of_product() == threads
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert cpu.count_threads_of_product() == 8

@@ -44,6 +44,15 @@ def count_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def count_threads_of_product() -> int:
+    """Return the threads that may share one product: OMP_NUM_THREADS where it is set, otherwise all processors.
+
+    Ray and torchrun set it in each of the processes that share a machine.
+    """
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(int(limit), count_processors()) if limit.isdecimal() and int(limit) else count_processors()
+
+
 def processor_times() -> tuple[float, float]:
     """Return the seconds that this process's threads ran, and that they waited for a processor; zeros off Linux."""
     ran = waited = 0

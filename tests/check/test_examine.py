@@ -263,7 +263,8 @@ def test_a_character_in_a_hundred_thousand_lines_is_learned(monkeypatch):
     monkeypatch.setattr(corpus_faults, "LEARNED_LINES", 3)
     spellings = corpus_faults.SpellingLines()
     for start in (0, 4):
-        spellings.add(start, ["a’", "b’…", "c’", "ﬁ"], ["", "", "", "’"])
+        found = corpus_faults.find_spellings(["a’", "b’…", "c’", "ﬁ"], ["", "", "", "’"])
+        spellings.add(start, found)
     rare = spellings.find_rare(10_000)
     assert [(spelling.side, spelling.character, spelling.plain) for spelling in rare] == [
         ("source", "…", "..."), ("source", "ﬁ", "fi"), ("target", "’", "'")

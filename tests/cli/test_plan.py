@@ -44,7 +44,7 @@ def test_a_plan_lists_what_a_run_takes_and_writes_nothing(call, files, tmp_path)
     result = call("plan", "small.toml", *SETS)
     assert result.exit_code == 0, result.stderr
     names = [line.split()[0] for line in result.stdout.partition("\n\n")[0].splitlines() if not line.startswith(" ")]
-    assert names == ["data", "epoch", "batches", "model", "run", "work", "time", "memory", "disk"]
+    assert names == ["data", "epoch", "batches", "model", "run", "work", "time", "memory", "disk", "network"]
     assert "61 pairs, 23 dev pairs" in result.stdout
     assert "3 updates" in result.stdout
     assert "To change:\n- " in result.stdout
@@ -69,6 +69,8 @@ def test_a_plan_as_json_is_one_object_of_plain_numbers(call, files):
     assert plan["run"]["seconds"] == pytest.approx(3 * plan["trial"]["seconds"])
     assert plan["parameters"]["total"] == sum(plan["parameters"][kind] for kind in ("embeddings", "encoder", "decoder"))
     assert plan["memory"]["weights"] == plan["disk"]["model"] == 4 * plan["parameters"]["total"]
+    assert plan["network"]["bytes"] == 8 * plan["parameters"]["total"]
+    assert plan["network"]["seconds"]["10 Gbit/s"] == pytest.approx(64e-10 * plan["parameters"]["total"])
     assert plan["flop_per_second"] == pytest.approx(plan["flop_per_update"] / plan["trial"]["seconds"])
     assert any("warm-up longer than the run" in sentence for sentence in plan["advice"])
 

@@ -8,16 +8,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pellucid.config import to_toml
 from pellucid.store.directory import save_bundle
+from tests.cli.conftest import call  # noqa: F401
 from tests.decode.models import random_model, small_tokenizer
 from tests.documents.samples import SAMPLES
 from tests.processes import ForkedProcess
+from tests.training.corpora import mixed, small_run
 
 # Ray runs in a process of its own, as it does in a cluster, and ends when its standard input ends.
 START = """\
@@ -158,6 +161,39 @@ def read_records(folder: Path, name: str) -> list[dict[str, Any]]:
     """Return the records of the parts of a joined file."""
     _, *rows = (folder / "parts" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(row) for row in rows]
+
+
+def test_scores_checks_shards_and_conversions_are_those_of_one_process(ray, model, call, tmp_path):  # noqa: F811
+    address, environment = ray
+    run = mixed(small_run(tmp_path / "data"), tmp_path / "data")
+    (tmp_path / "run.toml").write_text(to_toml(run), encoding="utf-8")
+    files = (str(run.data.corpora[0].source), str(run.data.corpora[0].target))
+
+    def run_both(words: Sequence[object], shared: Sequence[object]) -> tuple[str, str]:
+        """Return what a command writes to standard output in one process, and on Ray."""
+        alone = call(*words)
+        process = ForkedProcess(*shared, "--cluster", address, folder=tmp_path, environment=environment)
+        out, messages = process.communicate(timeout=300)
+        assert (alone.exit_code, process.returncode) == (0, 0), messages
+        return alone.stdout, out
+
+    for name, lines in (("short.en", LINES), ("short.es", LINES[::-1])):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    score = ("score", model, "--source", "short.en", "--target", "short.es")
+    alone, _ = run_both(score, (*score, "--out", "scores", "--part-lines", 2048))
+    assert (tmp_path / "scores" / "short.en").read_text(encoding="utf-8") == alone
+
+    check = ("check", *files, "--json")
+    alone, shared = run_both(check, (*check, "--out", "checked", "--part-lines", 50))
+    assert shared == alone
+
+    convert = ("convert", "data/rows.tsv", "alone.en", "alone.es")
+    run_both(convert, ("convert", "data/*.tsv", "all/*.en", "all/*.es"))
+    assert (tmp_path / "all/rows.es").read_bytes() == (tmp_path / "alone.es").read_bytes()
+
+    alone, shared = run_both(("prepare", "run.toml", "--out", "whole"), ("prepare", "run.toml", "--out", "parts"))
+    ids = [Path(folder, "target.ids").read_bytes() for folder in json.loads(shared)]
+    assert b"".join(ids) == (tmp_path / "whole" / "target.ids").read_bytes()
 
 
 def test_without_a_cluster_nothing_of_ray_is_imported(model, tmp_path):

@@ -1,7 +1,7 @@
 """Parts translated one after another, without Ray, are what one process writes and says, with all options."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -11,38 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pellucid.api import load
-from pellucid.cli import cluster_distillation, cluster_translation
 from pellucid.cli.cluster_distillation import write_translations_on_cluster
 from pellucid.cli.cluster_translation import LineAccount
-from pellucid.cli.cluster_work import Account
-from pellucid.cluster.part_worker import Job, PartWorker, read_part_rows
-from pellucid.cluster.results import Results
 from pellucid.workflows.distillation import TRANSLATIONS, fingerprint_text, write_translations
 from tests.cli.conftest import call, model  # noqa: F401
 from tests.cli.test_translation_notes import PLAIN
 from tests.documents.samples import SAMPLES
 
 LINES = ["The ball is blue.", "", "Where is the house?", "Yes. No.", "  ", "{unclosed <b>milk</b>.", "42", "☃"] * 5
-
-
-@pytest.fixture
-def run_parts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, list[str]]]:
-    """Let `--cluster` work on the parts here, one after another; return what is written and said of each file."""
-    written: list[tuple[bytes, list[str]]] = []
-
-    def run(job: Job, address: str, workers: Any, identity: Any, begin_account: Callable[[], Account]) -> None:
-        job.folder.mkdir(parents=True)
-        worker = PartWorker(job)
-        for number, work in enumerate(job.works):
-            rows = [worker(row) for row in read_part_rows(job, {"work": number})]
-            assert {row["state"] for row in rows} == {"new", "end"}
-            account, results = begin_account(), Results(job.folder, work.name)
-            results.join(len(rows) - 1, {}, lambda record, account=account: account.add_later(record.about))
-            written.append((results.joined.read_bytes(), list(account.lines())))
-
-    monkeypatch.setattr(cluster_translation, "run_on_cluster", run)
-    monkeypatch.setattr(cluster_distillation, "run_on_cluster", run)
-    return written
 
 
 @pytest.mark.parametrize(

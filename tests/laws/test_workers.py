@@ -4,18 +4,25 @@ import json
 import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from pellucid.config import to_toml
 from pellucid.data.batching import EncodedPairs, pack_sentences
+from pellucid.data.corpus import SentencePairs
 from pellucid.data.stream import Stream
+from pellucid.decode.torch_engine import TorchEngine
 from pellucid.training.config import RunConfig
-from pellucid.training.distributed import Replicated, worker_batches
+from pellucid.training.dev_evaluation import DevSet, evaluate_model
+from pellucid.training.distributed import Alone, Replicated, worker_batches
+from tests.decode.models import random_model, small_tokenizer
 from tests.laws.runs import assert_same_end, read_reports
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers, wait_for_file
+from tests.tolerances import approx_log_prob
 from tests.training.corpora import small_run
 
 
@@ -60,6 +67,41 @@ def test_workers_that_resume_where_nothing_was_begun_begin_and_all_learn_of_what
     assert (first[0], second[0]) == (2, 1)
     assert "holds a finished run" in first[2]
     assert second[2] == "pellucid: worker 0 cannot resume the run, and says why\n"
+
+
+class Sharing(Alone):
+    """One of several workers, who take turns here: it hears what the others said, or is heard."""
+
+    shares: ClassVar[list[str]] = []
+
+    def gather_texts(self, text: str) -> list[str]:
+        if len(self.shares) < self.world_size:
+            self.shares.append(text)
+            raise InterruptedError
+        return self.shares
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 5])
+def test_workers_that_share_an_evaluation_find_the_numbers_of_one(world_size, monkeypatch):
+    monkeypatch.setattr(TorchEngine, "batch_size", 4)
+    monkeypatch.setattr(Sharing, "shares", [])
+    tokenizer = small_tokenizer()
+    model = random_model(3, tokenizer.source_vocabulary, tokenizer.target_vocabulary, max_positions=40)
+    sources = [f"Where is {'the ' * (n % 5)}house?" for n in range(19)]
+    pairs = SentencePairs.from_lists(sources, sources[::-1])
+    dev = DevSet.from_pairs(pairs, tokenizer, sentences=15, batch_tokens=60, limit=40)
+    assert len(dev.batches) > world_size
+    expected = evaluate_model(model, dev, 2, "float32")
+    for rank in range(world_size):
+        with pytest.raises(InterruptedError):
+            evaluate_model(model, dev, 2, "float32", Sharing(rank, world_size))
+    for rank in range(world_size):
+        shared = evaluate_model(model, dev, 2, "float32", Sharing(rank, world_size))
+        assert replace(shared, translations=()) == replace(expected, translations=())
+        # A search is made again together with others of its share, which rounds its score.
+        for line, other in zip(shared.translations, expected.translations, strict=True):
+            assert (line.source, line.text) == (other.source, other.text)
+            assert line.score == approx_log_prob(other.score)
 
 
 def test_rows_of_one_batch_shared_by_three_give_the_losses_of_one(tmp_path):

@@ -105,16 +105,15 @@ def test_the_counts_of_an_epoch_are_those_of_the_stream(plan, corpora):
     run, encoded = plan.run, replace(plan.epoch.encoded, corpora=corpora)
     epoch = EpochBatches.first_of_run(encoded, run.train.batch_tokens, run.seed)
     stream = Stream(encoded, run.train.batch_tokens, run.seed)
-    batches = [next(stream) for _ in epoch.order]
+    batches = [next(stream) for _ in range(epoch.batches)]
     assert stream.position == (run.seed, 1, 0)
     assert epoch.pairs == sum(len(batch.indices) for batch in batches)
     assert epoch.source_positions == sum(batch.source.numel() for batch in batches)
     assert epoch.target_positions == sum(batch.target_out.numel() for batch in batches)
     assert epoch.source_pieces == sum(int((batch.source != 0).sum()) for batch in batches)
     assert epoch.target_pieces == sum(batch.target_tokens for batch in batches)
-    assert epoch.largest == max(
-        range(len(batches)), key=lambda i: batches[i].source.numel() + batches[i].target_out.numel()
-    )
+    largest = max(batches, key=lambda batch: batch.source.numel() + batch.target_out.numel())
+    assert epoch.largest.tolist() == largest.indices.tolist()
 
 
 def test_the_trial_makes_real_updates_and_a_plan_writes_nothing(tmp_path: Path):
@@ -126,13 +125,13 @@ def test_the_trial_makes_real_updates_and_a_plan_writes_nothing(tmp_path: Path):
     assert (plan.trial.updates, plan.trial.batches) == (1, 1)
     assert 3 < plan.trial.loss < 7  # nats: about log 290 with random weights
     assert plan.seconds == pytest.approx(50 * plan.trial.seconds)
-    assert plan.updates_per_epoch == len(plan.epoch.order) / 3
-    assert plan.epochs == pytest.approx(150 / len(plan.epoch.order))
+    assert plan.updates_per_epoch == plan.epoch.batches / 3
+    assert plan.epochs == pytest.approx(150 / plan.epoch.batches)
     assert plan.saved == 13  # every fourth of 50 updates, and the last
     assert plan.disk == 12 * plan.parameters.total * 6 + 4 * plan.parameters.total * 3
     pieces = zip(plan.epoch.encoded.sources.lengths, plan.epoch.encoded.targets.lengths, strict=True)
     epoch_flops = sum(training_flops(plan.model, int(s), int(t)) for s, t in pieces)
-    assert plan.flops == pytest.approx(3 * epoch_flops / len(plan.epoch.order))
+    assert plan.flops == pytest.approx(3 * epoch_flops / plan.epoch.batches)
 
 
 def test_the_seconds_of_an_update_are_the_median_of_those_measured(plan, monkeypatch):
@@ -149,7 +148,7 @@ def test_the_seconds_of_an_update_are_the_median_of_those_measured(plan, monkeyp
     monkeypatch.setattr(trial.time, "monotonic", lambda: now)
     run = replace(plan.run, train=replace(plan.run.train, accumulate=2))
     result = trial.try_updates(run, plan.model, plan.epoch, seconds=60.0)
-    assert result.seconds == pytest.approx(0.01 * 2 * plan.epoch.target_positions / len(plan.epoch.order))
+    assert result.seconds == pytest.approx(0.01 * 2 * plan.epoch.target_positions / plan.epoch.batches)
     assert result.spread == pytest.approx(0.0, abs=1e-9)
     assert result.batches == 2
     assert result.updates >= 60 / (0.02 * plan.run.train.batch_tokens)

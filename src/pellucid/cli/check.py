@@ -1,6 +1,8 @@
 """`pellucid check`: says what is wrong with parallel text, where, how often, and how to take it out."""
 
+import os.path
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,10 +15,15 @@ from pellucid.cli.files import (
     write_report,
 )
 from pellucid.cli.options import (
+    CLUSTER,
+    CORES,
     DEVICE,
     JSON,
     LANGUAGE_OF_TRANSLATIONS,
+    LINES_PER_PART,
+    PART_LINES,
     SOURCE_LANGUAGE,
+    WORKERS,
     argument,
     file_option,
     option,
@@ -34,7 +41,8 @@ CHECK_EXAMPLES = """\
   pellucid check my.en my.es --against test.en --against test.es --fix clean
   pellucid check my.en my.es --model runs/mine/best --fix clean
   pellucid check memory.tmx --from en --to es --json > memory.json
-  pellucid check my.en my.es --fix clean --remove number --keep duplicate"""
+  pellucid check my.en my.es --fix clean --remove number --keep duplicate
+  pellucid check my.en my.es --out checked --cluster auto"""
 
 
 def run_check(
@@ -78,6 +86,14 @@ def run_check(
     ] = None,
     html: Annotated[str | None, file_option("also write the report as an HTML page")] = None,
     examples: Annotated[int, option("examples of each fault to show", min=0)] = 5,
+    out: Annotated[
+        str | None,
+        option("with --cluster, the folder of what the workers find", "FOLDER"),
+    ] = None,
+    cluster: Annotated[str | None, CLUSTER] = None,
+    workers: Annotated[int | None, WORKERS] = None,
+    cores: Annotated[int, CORES] = 1,
+    part_lines: Annotated[int, PART_LINES] = LINES_PER_PART,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Check parallel text for faults.
@@ -91,7 +107,13 @@ def run_check(
     from its source than from another source. --fix takes whole pairs out and never moves a line. It
     removes faults that do harm and are found surely; the others are listed for you to look at, and
     --remove takes them out, too.
+
+    With --cluster, the faults of single pairs, their languages and the scores of a model are found
+    by workers, part by part, and what concerns the whole text is done here, with about 1.2 kB of
+    memory for each pair: the report is that of one process. --out is the folder of what the workers
+    find. All else is as in `pellucid translate --cluster`.
     """
+    options = locals()
     from pellucid.data.corpus import SkippedPairs, read_rows
     from pellucid.data.formats.units import Sides
     from pellucid.data.lines import is_read_once
@@ -108,6 +130,8 @@ def run_check(
     files = [source] if target is None else [source, target]
     for path in (*files, *(against or ())):
         require_file(path)
+    if cluster is None and out is not None:
+        raise ValueError("--out is for --cluster; the report is written to standard output")
     require_writable(html)
     require_writable(fix and f"{fix}.source")
     sides = Sides(source_language, target_language)
@@ -125,12 +149,18 @@ def run_check(
         return show_progress(held if held is not None else read_rows(source, target, sides, skipped))
 
     held_out = (line for path in against for line in read_sentences(path)) if against else None
-    report = examine_corpus(
-        read,
-        held_out,
-        examples,
-        make_pair_scores(model, target_language, device) if model is not None else None,
-    )
+    score = work = None
+    if model is not None:
+        # Mistakes are reported before the text is read; a GPU may be elsewhere only.
+        score = make_pair_scores(model, target_language, device if cluster is None else "cpu")
+    if cluster is not None:
+        from pellucid.cli.cluster_checking import ClusterBlocks
+
+        make_score = None
+        if model is not None:
+            make_score = partial(make_pair_scores, os.path.abspath(model), target_language, device)
+        work = ClusterBlocks(options, make_score)
+    report = examine_corpus(read, held_out, examples, score, work)
     report.reasons = dict(skipped.counts)
     if skipped:
         typer.echo(f"{source}: {skipped}", err=True)

@@ -2,12 +2,12 @@
 
 import os.path
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cli.cluster_work import run_on_cluster
+from pellucid.cli.cluster_work import SilentAccount, plan_workers, run_on_cluster
 
 if TYPE_CHECKING:
     from pellucid.cluster.part_worker import PartResult
@@ -22,7 +22,6 @@ def write_translations_on_cluster(
     Raises ValueError, as in one process, for translations of another teacher or text; exits with code
     1 where any are missing at the end.
     """
-    from pellucid.cluster.engine import WorkerPlan
     from pellucid.cluster.part_worker import Job
     from pellucid.cluster.parts import Work
     from pellucid.cluster.results import fingerprint
@@ -40,12 +39,11 @@ def write_translations_on_cluster(
     job = Job(
         works=tuple(works),
         folder=(data / "translated").absolute(),
-        start_worker=partial(PartTeacher, teachers, options["language"], search),
+        start_worker=partial(PartTeacher, teachers, options["language"], search, options["cores"]),
         made_by=fingerprint(made_by),
         lines_per_part=options["part_lines"],
     )
-    workers = WorkerPlan(cores=options["cores"], most=options["workers"])
-    run_on_cluster(job, options["cluster"], workers, identity, SilentAccount)
+    run_on_cluster(job, options["cluster"], plan_workers(options), identity, SilentAccount)
     join_translations((job.folder / work.name for work in works), data, identity)
     shutil.rmtree(job.folder)
 
@@ -53,12 +51,18 @@ def write_translations_on_cluster(
 class PartTeacher:
     """A worker's teacher, which writes the lines of the file of translations."""
 
-    def __init__(self, teachers: Sequence[str], language: str | None, search: Mapping[str, Any]) -> None:
-        """Load the teacher."""
+    def __init__(
+        self,
+        teachers: Sequence[str],
+        language: str | None,
+        search: Mapping[str, Any],
+        cores: int,
+    ) -> None:
+        """Load the teacher, which translates a batch on each of so many cores."""
         from pellucid.api import load
 
         first, *others = teachers
-        self.teacher = load(first, others=others, target_language=language)
+        self.teacher = load(first, others=others, target_language=language, workers=cores)
         self.search = search
 
     def __call__(self, work: "Work", part: "Part") -> "PartResult":
@@ -71,14 +75,3 @@ class PartTeacher:
         for translation in self.teacher.translate_stream(lines, **self.search, scores=False):
             rows.append(translation_row(translation.text, translation.stop))
         return PartResult(b"".join(rows), len(lines), {})
-
-
-class SilentAccount:
-    """The account of files about which nothing is said: what is left out is listed later."""
-
-    def add_later(self, values: Mapping[str, Any]) -> None:
-        """Take nothing."""
-
-    def lines(self) -> Iterator[str]:
-        """Say nothing."""
-        return iter(())

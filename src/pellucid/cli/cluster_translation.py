@@ -10,7 +10,12 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cli.cluster_work import expand_files, require_folder, run_on_cluster
+from pellucid.cli.cluster_work import (
+    expand_files,
+    plan_workers,
+    require_folder,
+    run_on_cluster,
+)
 from pellucid.cli.document_translation import say_account, translate_content
 from pellucid.cli.files import LINE_BREAKERS
 from pellucid.cli.translation_grades import describe_grades
@@ -43,13 +48,13 @@ _NAMED_FAILURES = 20  # lines of a part that could not be translated, and are na
 
 def translate_on_cluster(options: Mapping[str, Any]) -> None:
     """Translate the files that a pattern names into a folder, by the workers of a cluster."""
-    from pellucid.cluster.engine import WorkerPlan
     from pellucid.cluster.part_worker import Job
     from pellucid.cluster.parts import name_works
     from pellucid.cluster.results import fingerprint
 
-    folder, files = require_folder(options["out"]), expand_files(options["file"])
+    folder, files = require_folder(options["out"]), list(expand_files(options["file"]).values())
     _refuse_unfit(options, files)
+    workers = plan_workers(options)
     documents = frozenset(file for file in files if holds_document(file))
     for file in files:
         refuse_unfit_options(options, file, file in documents)
@@ -72,7 +77,6 @@ def translate_on_cluster(options: Mapping[str, Any]) -> None:
     )
     del loaded  # its memory is for the workers
 
-    workers = WorkerPlan(options["cores"], int(options["device"] != "cpu"), options["workers"])
     begin_account = partial(LineAccount, options["only_above"], not options["json"])
     run_on_cluster(job, options["cluster"], workers, identity, begin_account)
 
@@ -85,10 +89,6 @@ def _refuse_unfit(options: Mapping[str, Any], files: Sequence[str]) -> None:
     if used:
         names = " and ".join(used)
         raise ValueError(f"{names} cannot be had with --cluster; leave out one of them")
-
-    if options["device"] not in ("cpu", "cuda"):
-        advice = "with --cluster Ray gives each worker its GPU: --device cuda"
-        raise ValueError(f"--device is {options['device']}; {advice}")
 
 
 def _absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,9 +127,8 @@ class PartTranslator:
     def __init__(self, options: Mapping[str, Any]) -> None:
         """Load the model."""
         self.options = options
-        # Two batches at a time at least: CTranslate2 would give a single one all processors of the
-        # machine, in each of its worker processes.
-        self.loaded = load_for_translation(options, workers=max(2, options["cores"]))
+        # A batch on each of its cores. Ray has set OMP_NUM_THREADS, so that a single one has no more.
+        self.loaded = load_for_translation(options, workers=options["cores"])
         self.setups: dict[bool, TranslationSetup] = {}
 
     def __call__(self, work: "Work", part: "Part") -> "PartResult":

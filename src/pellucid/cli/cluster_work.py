@@ -2,10 +2,11 @@
 
 import glob
 import os
+import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -36,17 +37,38 @@ class Account(Protocol):
         ...
 
 
-def expand_files(pattern: str) -> list[str]:
+class SilentAccount:
+    """The account of files about which nothing is said, or only later."""
+
+    def add_later(self, values: Mapping[str, Any]) -> None:
+        """Take nothing."""
+
+    def lines(self) -> Iterator[str]:
+        """Say nothing."""
+        return iter(())
+
+
+def expand_files(pattern: str) -> dict[str, str]:
     """Return the absolute paths of the files that a pattern such as 'books/*.txt' names, sorted.
 
-    Raises ValueError where it names none, and for standard input.
+    Each has the text that stands in place of the pattern's stars, empty where there is none. Raises
+    ValueError where the pattern names no file, and for standard input.
     """
     if pattern == "-":
         reason = "--cluster reads files, perhaps on other machines"
         raise ValueError(f"{reason}; name a file, not standard input")
 
-    paths = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))
-    files = [str(Path(path).absolute()) for path in paths if Path(path).is_file()]
+    if Path(pattern).exists():
+        paths, before, behind = [pattern], pattern, ""
+    else:
+        paths = sorted(glob.glob(pattern, recursive=True))
+        before, behind = re.split(r"[*?\[]", pattern)[0], re.split(r"[*?\]]", pattern)[-1]
+
+    files: dict[str, str] = {}
+    for path in paths:
+        if Path(path).is_file():
+            matched = path[len(before) : len(path) - len(behind)]
+            files[matched] = str(Path(path).absolute())
     if not files:
         advice = "a pattern such as 'books/*.txt' stands in quotes"
         raise ValueError(f"there is no file {pattern}; {advice}")
@@ -54,10 +76,46 @@ def expand_files(pattern: str) -> list[str]:
     return files
 
 
-def require_folder(out: str | None) -> Path:
+def expand_pairs(source: str, target: str) -> dict[str, tuple[str, str]]:
+    """Return the pairs of files that two patterns such as 'books/*.en' and 'books/*.es' name.
+
+    A pair has the same text in place of the stars. Raises ValueError for a file without its other.
+    """
+    sources, targets = expand_files(source), expand_files(target)
+    for file in sorted(sources.keys() ^ targets.keys()):
+        alone, other = (sources[file], target) if file in sources else (targets[file], source)
+        reason = f"{os.path.relpath(alone)} has no other file among {other}"
+        raise ValueError(f"{reason}: those of a pair differ only where the patterns do")
+
+    return {matched: (file, targets[matched]) for matched, file in sources.items()}
+
+
+def require_sentences(files: Sequence[str]) -> None:
+    """Raise ValueError for a file that does not hold a sentence a line, by its name or its beginning."""
+    from pellucid.data.corpus import sentence_lines
+
+    for file in files:
+        next(sentence_lines(file), None)
+
+
+def plan_workers(options: Mapping[str, Any]) -> "WorkerPlan":
+    """Return the workers that the options of a command ask for.
+
+    Raises ValueError for a certain GPU, which Ray chooses.
+    """
+    from pellucid.cluster.engine import WorkerPlan
+
+    device = options.get("device", "cpu")
+    if device not in ("cpu", "cuda"):
+        advice = "with --cluster Ray gives each worker its GPU: --device cuda"
+        raise ValueError(f"--device is {device}; {advice}")
+
+    return WorkerPlan(options["cores"], int(device != "cpu"), options["workers"])
+
+
+def require_folder(out: str | None, reason: str = "--cluster writes a file for each input file") -> Path:
     """Return the folder of the results; ValueError where none is named, or a file stands there."""
     if out is None:
-        reason = "--cluster writes a file for each input file"
         raise ValueError(f"{reason}; name a folder for them: --out FOLDER")
 
     folder = Path(out).absolute()

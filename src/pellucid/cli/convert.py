@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import open_output
-from pellucid.cli.options import SOURCE_LANGUAGE, TARGET_LANGUAGE, argument, file_option
+from pellucid.cli.options import (
+    CLUSTER,
+    CORES,
+    SOURCE_LANGUAGE,
+    TARGET_LANGUAGE,
+    WORKERS,
+    argument,
+    file_option,
+)
 from pellucid.cli.pair_output import (
     KeptUnits,
     find_output_format,
@@ -25,7 +33,8 @@ CONVERT_EXAMPLES = """\
   pellucid convert memory.tmx pairs.jsonl --from en --to de --places account.tsv
   pellucid convert train.en.gz train.de.gz memory.tmx
   pellucid convert table.csv pairs.tsv --from "Source text" --to "Translation (de)"
-  pellucid convert Books.de-en.zip - --from en --to de | shuf > shuffled.tsv"""
+  pellucid convert Books.de-en.zip - --from en --to de | shuf > shuffled.tsv
+  pellucid convert 'memories/*.tmx' 'train/*.en' 'train/*.de' --cluster auto"""
 
 
 def run_convert(
@@ -42,6 +51,9 @@ def run_convert(
         str | None,
         file_option("also write a line for each pair: kept, or why not, a tab, and its place in IN"),
     ] = None,
+    cluster: Annotated[str | None, CLUSTER] = None,
+    workers: Annotated[int | None, WORKERS] = None,
+    cores: Annotated[int, CORES] = 1,
 ) -> None:
     """Convert pairs from one format into another.
 
@@ -55,11 +67,37 @@ def run_convert(
     What holds no translation is left out and counted, with the first places; inline codes of other
     programs (tags) are removed from the text, and line feeds inside a sentence become spaces. Files
     appear when they are complete.
+
+    With --cluster, IN and OUT may be patterns in quotes: each file that IN names is given to one
+    worker, and the text in place of its star stands in place of the star of OUT. All else is as in
+    `pellucid translate --cluster`.
+    """
+    inputs, outputs = _split_names(files)
+    if cluster is not None:
+        from pellucid.cli.cluster_conversion import convert_on_cluster
+
+        convert_on_cluster(inputs, outputs, locals())
+        return
+
+    names = " and ".join("standard input" if name == "-" else name for name in inputs)
+    _, (first, *more) = convert_files(inputs, outputs, (source_language, target_language), places)
+    for line in (f"{names}{first}", *more):
+        typer.echo(line, err=True)
+
+
+def convert_files(
+    inputs: list[str],
+    outputs: list[str],
+    languages: tuple[str | None, str | None],
+    places: str | None = None,
+) -> tuple[int, list[str]]:
+    """Convert one file or two; return how many pairs were kept, and what is said of it, behind the names of the files.
+
+    Raises ValueError for what cannot be read, and for pairs none of which the output can hold.
     """
     from pellucid.data.corpus import SkippedPairs, read_valid_units
 
-    inputs, outputs = _split_names(files)
-    sides = _choose_input_sides(inputs, outputs, source_language, target_language)
+    sides = _choose_input_sides(inputs, outputs, *languages)
     with ExitStack() as opened:
         account = opened.enter_context(open_output(places))
         skipped = SkippedPairs(tell=(lambda reason, place: account(f"{reason}\t{place}\n")) if account else None)
@@ -79,11 +117,11 @@ def run_convert(
         if not units.kept:
             raise ValueError(f"{outputs[0]} can hold none of the pairs: {skipped}")
 
-    names = " and ".join("standard input" if name == "-" else name for name in inputs)
     direction = f" ({sides.source} to {sides.target})" if sides.source and sides.target else ""
-    typer.echo(f"{names}{direction}: {units.kept:,} pairs kept, {skipped}", err=True)
+    lines = [f"{direction}: {units.kept:,} pairs kept, {skipped}"]
     if skipped.joined:
-        typer.echo(skipped.describe_joined(), err=True)
+        lines.append(skipped.describe_joined())
+    return units.kept, lines
 
 
 def _split_names(files: list[str]) -> tuple[list[str], list[str]]:

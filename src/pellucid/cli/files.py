@@ -17,6 +17,7 @@ from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
     from pellucid.api import Model
+    from pellucid.decode.scoring import Score
     from pellucid.decode.translation import Translation
 
 # Translation of characters that some readers take for the end of a line into JSON escapes.
@@ -203,6 +204,12 @@ def say_notes(notes: Iterable[str]) -> None:
 def write_report(json: bool, objects: Iterable[Any], lines: Iterable[str]) -> None:
     """Write objects to standard output as lines of JSON or, without `json`, the lines that people read."""
     write_lines(map(json_line, objects) if json else lines)
+
+
+def score_lines(scores: "Iterable[Score]", json: bool) -> Iterator[str]:
+    """Yield a line for each score: its log-probability, or with `json` all of it as an object."""
+    for score in scores:
+        yield json_line(score) if json else f"{score.log_prob:.6f}"
 
 
 def json_line(value: Any) -> str:

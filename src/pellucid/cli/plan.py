@@ -21,6 +21,7 @@ from pellucid.cli.options import (
 if TYPE_CHECKING:
     from pellucid.workflows.plan.estimate import RunPlan
 
+_GIGABITS = (1, 10, 100)  # speeds of a network, in gigabits a second
 PLAN_EXAMPLES = """\
   pellucid plan recipes/multi30k-en-de.toml
   pellucid plan --source train.en --target train.es --minutes 20
@@ -118,7 +119,7 @@ def _plan_as_json(plan: "RunPlan") -> dict[str, Any]:
             "target_pieces": epoch.target_pieces,
             "source_positions": epoch.source_positions,
             "target_positions": epoch.target_positions,
-            "batches": len(epoch.order),
+            "batches": epoch.batches,
             "updates": plan.updates_per_epoch,
         },
         "run": {"updates": plan.steps, "epochs": plan.epochs, "seconds": plan.seconds},
@@ -138,6 +139,11 @@ def _plan_as_json(plan: "RunPlan") -> dict[str, Any]:
             "model": plan.model_bytes,
             "total": plan.disk,
             "free": plan.free_disk,
+        },
+        "network": {
+            "bytes": plan.network_bytes,
+            "per": "batch" if plan.run.train.shard_model else "update",
+            "seconds": {f"{gigabits} Gbit/s": second for gigabits, second in _network_seconds(plan).items()},
         },
         "notes": list(plan.notes),
         "advice": list_advice(plan),
@@ -174,8 +180,8 @@ def _data_lines(plan: "RunPlan") -> Iterator[str]:
         f"({epoch.source_pieces / pairs:.1f} and {epoch.target_pieces / pairs:.1f} a sentence)"
     )
     yield (
-        f"batches     {len(epoch.order):,} an epoch, {plan.updates_per_epoch:,.0f} updates of {c.accumulate}; "
-        f"on average {epoch.target_positions / len(epoch.order):,.0f} of {c.batch_tokens:,} target positions; "
+        f"batches     {epoch.batches:,} an epoch, {plan.updates_per_epoch:,.0f} updates of {c.accumulate}; "
+        f"on average {epoch.target_positions / epoch.batches:,.0f} of {c.batch_tokens:,} target positions; "
         f"padding is {padding:.1%} of all positions"
     )
 
@@ -223,6 +229,17 @@ def _cost_lines(plan: "RunPlan") -> Iterator[str]:
         f"{format_bytes(plan.checkpoint_bytes)} and one being written, 3 models of {format_bytes(plan.model_bytes)}; "
         f"{format_bytes(plan.free_disk)} are free here"
     )
+    seconds = (f"{gigabits} Gbit/s {second:.2g} s" for gigabits, second in _network_seconds(plan).items())
+    how_often = "for each batch it computes" if plan.run.train.shard_model else "an update"
+    yield (
+        f"network     of many workers under torchrun each sends {format_bytes(plan.network_bytes)} {how_often}, "
+        f"and receives as much (of two, half): with {', '.join(seconds)}"
+    )
+
+
+def _network_seconds(plan: "RunPlan") -> dict[int, float]:
+    """Return the seconds that sending takes, by the gigabits a second of the network."""
+    return {gigabits: plan.network_bytes * 8 / (gigabits * 1e9) for gigabits in _GIGABITS}
 
 
 def _describe_certainty(plan: "RunPlan") -> str:

@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.options import SETTINGS, argument, option
+from pellucid.cli.options import CLUSTER, CORES, SETTINGS, WORKERS, argument, option
 
 PREPARE_EXAMPLES = """\
   pellucid prepare run.toml --out shards && pellucid train run.toml --set data.shards=shards
   pellucid prepare run.toml --set tokenizer.vocabulary=32000
-  pellucid prepare run.toml --corpora 2-4 --tokenizer shards/1 --out shards/2"""
+  pellucid prepare run.toml --corpora 2-4 --tokenizer shards/1 --out shards/2
+  pellucid prepare run.toml --out shards --cluster auto"""
 
 
 def run_prepare(
@@ -33,6 +34,9 @@ def run_prepare(
         str | None,
         option("take the tokenizer of another part, instead of learning one", "SHARDS"),
     ] = None,
+    cluster: Annotated[str | None, CLUSTER] = None,
+    workers: Annotated[int | None, WORKERS] = None,
+    cores: Annotated[int, CORES] = 1,
 ) -> None:
     """Read and encode the text of a run once, for long runs.
 
@@ -41,7 +45,13 @@ def run_prepare(
     bounded memory; the vocabulary is learned from a sample of it. If the command was killed, run it
     again to continue where it stopped; if everything is prepared, it ends at once. The directory is
     written to standard output.
+
+    With --cluster, a worker prepares one corpus of the run at a time, in a directory of its own
+    inside DIR; what is written to standard output is then the list of them, for data.shards. The
+    vocabulary is learned before, here, from all corpora, unless --tokenizer names one. All else is
+    as in `pellucid translate --cluster`. The trained model is that of one process, to the bit.
     """
+    options = locals()
     from pellucid.cpu import count_processors
     from pellucid.training.config import read_run
     from pellucid.training.shard_writing import prepare_shards
@@ -52,6 +62,12 @@ def run_prepare(
     if out is None and (numbers is not None or settings.data.shard_folders[1:]):
         raise ValueError("a part of the corpora needs a directory of its own: --out DIR")
     directory = Path(out or shards or f"runs/{Path(run_file).stem}.shards")
+    if cluster is not None:
+        from pellucid.cli.cluster_preparation import prepare_on_cluster
+
+        prepare_on_cluster(settings, directory, numbers, options)
+        return
+
     # Progress goes to standard error: standard output
     # is the directory, for $(pellucid prepare ...).
     prepare_shards(

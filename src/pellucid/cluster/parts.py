@@ -10,15 +10,20 @@ from itertools import islice
 from pathlib import Path
 
 from pellucid.data.lines import decompress, split_stream, strip_compression
+from pellucid.store.atomic import file_sha256
 
 
 @dataclass(frozen=True)
 class Work:
-    """Files to read side by side, line by line, and the name of their result; a document is read whole."""
+    """Files to read side by side, line by line, and the name of their result; a document is read whole.
+
+    Files that `are_left_to_worker` are one part, which has their hashes alone: whoever works on it reads them.
+    """
 
     files: tuple[str, ...]
     name: str
     is_document: bool = False
+    are_left_to_worker: bool = False
 
     @property
     def title(self) -> str:
@@ -42,7 +47,7 @@ class Part:
     number: int
     first_line: int
     texts: tuple[bytes, ...]
-    """The lines of each file, with a line feed behind each; or the document."""
+    """The lines of each file, with a line feed behind each; or the document; or the hash of each file."""
     before: tuple[str, ...]
     size: int
 
@@ -66,16 +71,24 @@ def name_works(files: Sequence[str], documents: frozenset[str]) -> tuple[Work, .
 
     Raises ValueError where two would have the same name.
     """
-    by_name: dict[str, Work] = {}
+    works: list[Work] = []
     for file in files:
         name = Path(file).name if file in documents else strip_compression(Path(file).name)
-        if name in by_name:
-            advice = "translate them into two folders"
-            both = f"{by_name[name].title} and {os.path.relpath(file)}"
-            raise ValueError(f"{both} would both be written to {name}; {advice}")
-        by_name[name] = Work((file,), name, file in documents)
+        works.append(Work((file,), name, file in documents))
 
-    return tuple(by_name.values())
+    refuse_equal_names(works)
+    return tuple(works)
+
+
+def refuse_equal_names(works: Sequence[Work]) -> None:
+    """Raise ValueError where the results of two works would have the same name."""
+    by_name: dict[str, Work] = {}
+    for work in works:
+        if work.name in by_name:
+            both = f"{by_name[work.name].title} and {work.title}"
+            advice = "name one after the other, with two folders"
+            raise ValueError(f"{both} would both be written to {work.name}; {advice}")
+        by_name[work.name] = work
 
 
 def read_parts(work: Work, lines_per_part: int, context: int = 0) -> Iterator[Part]:
@@ -84,6 +97,10 @@ def read_parts(work: Work, lines_per_part: int, context: int = 0) -> Iterator[Pa
     Files without a line have one part, which is empty. Raises ValueError naming file and line for what
     `read_lines` refuses, and for files of unequal length; OSError for files that cannot be read.
     """
+    if work.are_left_to_worker:
+        hashes = [file_sha256(Path(file)).encode() for file in work.files]
+        yield Part(0, 1, tuple(hashes), (), work.size)
+        return
     if work.is_document:
         [file] = work.files
         content = Path(file).read_bytes()

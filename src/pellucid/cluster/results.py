@@ -79,6 +79,12 @@ class Results:
         """Remove a part that is not joined."""
         self._part_path(number).unlink(missing_ok=True)
 
+    def forget(self) -> None:
+        """Remove all that is known of the file, and its parts."""
+        for path in (self.joined, self.index):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.parts, ignore_errors=True)
+
     def count_try(self, number: int) -> int:
         """Count one more beginning of the work on a part, and return how many there were."""
         self._make_folder()

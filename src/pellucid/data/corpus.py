@@ -206,7 +206,7 @@ def read_valid_units(
     files, count, document = side_files(source, target), 0, DocumentReader(context)
     for unit in _read_units(source, target, sides):
         if (reason := unit.problem) is None:
-            left, right = _one_line(unit.source), _one_line(unit.target)
+            left, right = one_line(unit.source), one_line(unit.target)
             if left is not unit.source or right is not unit.target:
                 skipped.joined += 1
                 unit = unit._replace(source=left, target=right)
@@ -236,10 +236,10 @@ def _find_fault(unit: Unit, max_characters: int) -> str | None:
     return None
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Return a sentence itself, or its lines joined by single spaces if it has several.
 
-    >>> _one_line("one \\n  two\\n")
+    >>> one_line("one \\n  two\\n")
     'one two'
     """
     # A sentence is one line of text everywhere else; a carriage return
@@ -274,7 +274,7 @@ def read_rows(
     for number, left, right, line, problem in _read_units(source, target, sides):
         if problem and skipped is not None:
             skipped.add(problem, describe_place(str(source), number, line))
-        yield (number, "", "") if problem else (number, _one_line(left), _one_line(right))
+        yield (number, "", "") if problem else (number, one_line(left), one_line(right))
 
 
 def _read_units(

@@ -89,13 +89,23 @@ class WordStems(dict[str, int]):
     def __missing__(self, word: str) -> int:
         if super().__len__() > _MOST_REMEMBERED:
             self.clear()
-        stem = word[:STEM]
-        if len(self._stems) >= _MOST_STEMS and stem not in self._stems:
-            number = zlib.crc32(stem.encode()) % _MOST_STEMS
-        else:
-            number = self._stems.setdefault(stem, len(self._stems))
+        number = self._number_stem(word[:STEM])
         self[word] = number  # kept, because the same words come again and again
         return number
+
+    def _number_stem(self, stem: str) -> int:
+        if len(self._stems) >= _MOST_STEMS and stem not in self._stems:
+            return zlib.crc32(stem.encode()) % _MOST_STEMS
+        return self._stems.setdefault(stem, len(self._stems))
+
+    @property
+    def stems(self) -> list[str]:
+        """The first letters of words that have an id of their own, by this id."""
+        return list(self._stems)
+
+    def join_stems(self, stems: Sequence[str]) -> NDArray[np.int32]:
+        """Return the id here of each stem of a text that stands behind those that were met so far."""
+        return np.fromiter(map(self._number_stem, stems), np.int32, count=len(stems))
 
     def knows_word(self, word: str) -> bool:
         """Whether a word with the same first letters was met."""

@@ -305,13 +305,10 @@ class Stream(Iterator[Batch]):
         self.order = self._order_window()
         self._seen_this_epoch[:] = 0
 
-    def list_epoch(self) -> list[NDArray[np.integer]]:
-        """Return all batches of this epoch, for a look at them: of many pairs they take much memory."""
-        batches = []
-        order = self.epoch_order
-        for window in range(order.windows):
-            batches += order.make_batches(window, self._expect_lengths, self.batch_tokens)
-        return batches
+    def list_windows(self) -> Iterator[list[NDArray[np.integer]]]:
+        """Yield the batches of each window of this epoch, for a look at them."""
+        for window in range(self.epoch_order.windows):
+            yield self.epoch_order.make_batches(window, self._expect_lengths, self.batch_tokens)
 
     def _order_epoch(self) -> EpochOrder:
         return EpochOrder(self.corpora, self.seed, self.epoch, self.began.shown, self.whole)

@@ -21,13 +21,17 @@ def translate_sources(translator: "Translator", sources: Sequence[str], config: 
     return translator.translate(lines, config, contexts=contexts)
 
 
-def join_document(translator: "Translator", sentences: Iterable[str]) -> list[str]:
+def join_document(translator: "Translator", sentences: Iterable[str], before: Iterable[str] = ()) -> list[str]:
     """Return the source of each sentence of documents in order: with its context where both fit (`join_context`).
 
-    A blank line ends a document. Raises ValueError for a model that was trained without context.
+    A blank line ends a document; `before` are the sentences that stand before the first. Raises
+    ValueError for a model that was trained without context.
     """
     require_context(translator, "document (--document)")
     reader = DocumentReader(translator.context)
+    for sentence in before:
+        reader.take(sentence)
+
     sources = []
     for sentence in sentences:
         context = reader.take(sentence)

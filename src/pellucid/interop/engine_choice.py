@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pellucid.cpu import count_processors
+from pellucid.cpu import count_threads_of_product
 from pellucid.decode.request import Engine
 from pellucid.decode.translator import Translator
 from pellucid.interop import ctranslate2_library
@@ -63,7 +63,7 @@ def choose_engine(
 
     # A single worker has all processors: that is quicker for one sentence at a time, except in
     # int8, where CTranslate2's threads are in each other's way.
-    threads = count_processors() if workers == 1 and precision != "int8" else 1
+    threads = count_threads_of_product() if workers == 1 and precision != "int8" else 1
     options: dict[str, Any] = {"workers": workers, "threads": threads, "device": device}
     try:
         if exported is not None:

@@ -19,6 +19,7 @@ from pellucid.training.checkpoint import TrainState, list_checkpoints, restore_s
 from pellucid.training.config import RunConfig, TrainConfig
 from pellucid.training.data import (
     CorpusGlance,
+    ShardPart,
     TrainingData,
     read_data,
     read_shard_parts,
@@ -126,11 +127,12 @@ def begin_run(
     # compared first.
     initial = open_initial_model(run)
     about_initial = initial.about if initial else None
-    _say_direction(run, output, about_initial)
+    parts = _say_direction(run, output, about_initial)
     workers.require_same("model to start from", initial.sha256 if initial else "")
 
     initial_tokenizer = initial.tokenizer if initial else None
-    data = read_data(run, initial_tokenizer, glance=glance if workers.is_first else None)
+    glance = glance if workers.is_first else None
+    data = read_data(run, initial_tokenizer, glance, parts)
     if restart:
         refuse_other_text(run, data, out)
     workers.require_same("training data", data.fingerprint)
@@ -190,19 +192,20 @@ def _write_run_file(run: RunConfig, out: Path, reasons: Sequence[str] = ()) -> N
 
 def _say_direction(
     run: RunConfig, output: ProgressOutput, initial: Mapping[str, Any] | None
-) -> None:
-    """Say which direction the run learns, before the long reading of its text.
+) -> list[ShardPart]:
+    """Say which direction the run learns, before the long reading of its text; return its shards, if it names some.
 
     `initial` has what is known of the model that it starts from.
     """
     for path in run.data.dev_files:
         path.open("rb").close()  # a file that is missing is an error before anything is said
 
-    languages = None
-    if run.data.shards:
-        recorded = read_shard_parts(run.data)[0].manifest.get("languages")
+    languages, parts = None, read_shard_parts(run.data)
+    if parts:
+        recorded = parts[0].manifest.get("languages")
         languages = (recorded["source"], recorded["target"]) if recorded else None
     output.say(describe_direction(run.data, languages, initial))
+    return parts
 
 
 def _initialise_weights(
@@ -368,8 +371,8 @@ def resume_run(
         workers, out, lambda: load_newest_sound(list_checkpoints(out), output)
     )
     start = saved.manifest.get("start")
-    _say_direction(run, output, start)
-    data = read_data(run, saved.tokenizer)
+    parts = _say_direction(run, output, start)
+    data = read_data(run, saved.tokenizer, parts=parts)
     refuse_other_text(run, data, out, checkpoint, saved.manifest.get("data"))
 
     setup, state = _set_up(run, out, output, workers, data, saved.model, start)

@@ -96,6 +96,8 @@ class TrainingData:
     profile: SourceProfile | None = None
     # Number of pairs of the named dev sets that were found in the training text.
     dev_overlap: int = 0
+    # Descriptions of the files of text that shards were made from (`describe_text_file`).
+    texts: tuple[dict[str, Any], ...] = ()
 
     @property
     def dev(self) -> SentencePairs:
@@ -114,18 +116,22 @@ CorpusGlance = Callable[[Sequence[str], Sequence[str], Sequence[int]], str | Non
 
 
 def read_data(
-    run: RunConfig, tokenizer: Tokenizer | None = None, glance: CorpusGlance | None = None
+    run: RunConfig,
+    tokenizer: Tokenizer | None = None,
+    glance: CorpusGlance | None = None,
+    parts: "Sequence[ShardPart]" = (),
 ) -> TrainingData:
     """Return the encoded pairs, the dev pairs and the tokenizer of a run.
 
-    They come from its shards if it names some, otherwise from its text, with the same result. A run
-    that is resumed passes its `tokenizer`; otherwise it is the initial model's, or a new one. With
-    a `glance` the notes have what it says of the text of each corpus. Raises ValueError for data
-    that cannot be trained on, and for shards that are not of this run.
+    They come from its shards if it names some, otherwise from its text, with the same result;
+    `parts` are these shards where they were read already (`read_shard_parts`). A run that is
+    resumed passes its `tokenizer`; otherwise it is the initial model's, or a new one. With a
+    `glance` the notes have what it says of the text of each corpus. Raises ValueError for data that
+    cannot be trained on, and for shards that are not of this run.
     """
     tokenizer = tokenizer or initial_tokenizer(run)
     if run.data.shards is not None:
-        return _read_shards(run, tokenizer)
+        return _read_shards(run, tokenizer, parts or read_shard_parts(run.data))
 
     corpus = read_corpus(run.data, run.seed)
     looks = []
@@ -511,6 +517,8 @@ class ShardPart:
 def read_shard_parts(data: DataConfig) -> list[ShardPart]:
     """Read the manifests of all directories of shards that a run names, in the order of the corpora.
 
+    There are none where it names none.
+
     Raises ValueError for a directory that holds no sound shards, for corpora that no directory
     holds or that two hold, and for directories that were not made with one tokenizer.
     """
@@ -520,6 +528,8 @@ def read_shard_parts(data: DataConfig) -> list[ShardPart]:
         first, last = manifest.get("part") or (1, len(manifest["corpora"]))
         parts.append(ShardPart(folder, manifest, range(first, last + 1)))
 
+    if not parts:
+        return []
     parts.sort(key=lambda part: part.corpora.start)
     if len(parts) == 1 and "part" not in parts[0].manifest:
         return parts  # other numbers of corpora are named among the settings that differ
@@ -565,13 +575,14 @@ def describe_tokenizer_files(manifest: dict[str, Any]) -> dict[str, Any]:
     return {name: files[name] for name in files if name.startswith("tokenizer.")}
 
 
-def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
+def _read_shards(
+    run: RunConfig, tokenizer: Tokenizer | None, parts: Sequence[ShardPart]
+) -> TrainingData:
     """Return the data of a run from the shards that it names, as `read_data` does.
 
     The ids stay on the disk until they are needed. Raises ValueError for a directory that holds no
     shards, is damaged, or was made from other text or with other settings.
     """
-    parts = read_shard_parts(run.data)
     for part in parts:
         _refuse_other_shards(run, tokenizer, part)
 
@@ -619,6 +630,7 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
         languages=find_languages(run.data) or first.manifest.get("languages"),
         profile=_join_profiles(parts),
         dev_overlap=_count_overlap(parts),
+        texts=tuple(text for part in parts for text in part.manifest["texts"]),
     )
 
 

@@ -1,5 +1,6 @@
 """Evaluation during training: the loss, BLEU and chrF of the dev pairs."""
 
+import json
 from dataclasses import dataclass, field
 from itertools import chain
 from statistics import fmean
@@ -12,6 +13,7 @@ from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.corpus_sources import translate_sources
 from pellucid.decode.request import SearchConfig
+from pellucid.decode.torch_engine import TorchEngine
 from pellucid.decode.torch_models import inference_only
 from pellucid.decode.translator import Translator
 from pellucid.evaluate.reference import ReferenceLine
@@ -20,6 +22,7 @@ from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import Transformer
 from pellucid.training.checkpoint import RunCounts
 from pellucid.training.data import encode_with_note
+from pellucid.training.distributed import ALONE, Workers
 from pellucid.training.update import autocast_products, batch_loss
 
 # Differences in BLEU that are chance, times the root of the number of sentences: twice the standard
@@ -153,26 +156,46 @@ class Evaluation:
         return row
 
 
-def evaluate_model(model: Transformer, dev: DevSet, beam: int, precision: str) -> Evaluation:
+def evaluate_model(
+    model: Transformer, dev: DevSet, beam: int, precision: str, workers: Workers = ALONE
+) -> Evaluation:
     """Measure a model: the loss of the dev pairs, and BLEU and chrF of beam search.
 
-    The loss is in nats per token, without label smoothing.
+    The loss is in nats per token, without label smoothing. All `workers` must call this at once
+    with the same weights: each measures its share, and all get the scores.
     """
     tokenizer = dev.tokenizer
     device = model.output_embedding.weight.device
-    loss, target_tokens = 0.0, 0
+    losses = [0.0] * len(dev.batches)
+    own_batches = range(workers.rank, len(dev.batches), workers.world_size)
     with inference_only(model), autocast_products(precision, device):
-        for batch in dev.batches:
-            loss += batch_loss(model, batch.to(device), smoothing=0.0).item()
-            target_tokens += batch.target_tokens
+        for number in own_batches:
+            batch = dev.batches[number].to(device)
+            losses[number] = batch_loss(model, batch, smoothing=0.0).item()
 
+    own_lines = share_lines(dev, workers)
     translator = Translator(model, tokenizer, profile=dev.profile, target_language=dev.language)
-    translations = translate_sources(translator, dev.sources, SearchConfig(beam=beam))
-    lines = []
-    for source, translation in zip(dev.sources, translations, strict=True):
-        line = ReferenceLine(source, translation.text, translation.score, tokenizer.language)
-        lines.append(line)
+    sources = [dev.sources[number] for number in own_lines]
+    found = translate_sources(translator, sources, SearchConfig(beam=beam))
 
+    share = {
+        "losses": [(number, losses[number]) for number in own_batches],
+        "lines": [
+            (number, translation.text, translation.score)
+            for number, translation in zip(own_lines, found, strict=True)
+        ],
+    }
+    translations: dict[int, tuple[str, float]] = {}
+    for text in workers.gather_texts(json.dumps(share)):
+        shared = json.loads(text)
+        for number, loss in shared["losses"]:
+            losses[number] = loss
+        for number, translation, score in shared["lines"]:
+            translations[number] = translation, score
+
+    lines: list[ReferenceLine] = []
+    for number, source in enumerate(dev.sources):
+        lines.append(ReferenceLine(source, *translations[number], tokenizer.language))
     scores = corpus_scores(
         [line.text for line in lines],
         dev.references,
@@ -183,10 +206,29 @@ def evaluate_model(model: Transformer, dev: DevSet, beam: int, precision: str) -
         language=dev.language,
     )
     bleu, chrf = scores["bleu"], scores["chrf"]
+    # Batch by batch, in one order: the sum does not depend on the number of workers.
+    target_tokens = sum(batch.target_tokens for batch in dev.batches)
     return Evaluation(
-        dev_loss=loss / target_tokens,
+        dev_loss=sum(losses) / target_tokens,
         bleu=bleu["score"],
         chrf=chrf["score"],
         signatures={"bleu": bleu["signature"], "chrf": chrf["signature"]},
         translations=tuple(lines),
     )
+
+
+def share_lines(dev: DevSet, workers: Workers) -> list[int]:
+    """Return the numbers of the dev lines that this worker translates.
+
+    Shares are whole batches of lines of like length, as one worker would translate them, so that
+    scores are rounded as there; those of lines that are searched for again may be rounded otherwise.
+    """
+    if workers.world_size == 1:
+        return list(range(len(dev.sources)))
+    ids = encode_with_context(dev.tokenizer, dev.sources)
+    longest_first = sorted(range(len(ids)), key=lambda number: -len(ids[number]))
+    size = TorchEngine.batch_size
+    own: list[int] = []
+    for start in range(workers.rank * size, len(ids), workers.world_size * size):
+        own += longest_first[start : start + size]
+    return own

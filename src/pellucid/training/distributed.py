@@ -118,6 +118,10 @@ class Workers(ABC):
     def require_same(self, what: str, fingerprint: str) -> None:
         """Raise TrainingFailed if some workers have another fingerprint than the first; name them."""
 
+    @abstractmethod
+    def gather_texts(self, text: str) -> list[str]:
+        """Return the text of each worker, on every worker."""
+
     def barrier(self) -> None:
         """Wait until all workers have come this far."""
         self.all_reduce_max(0)
@@ -149,6 +153,9 @@ class Alone(Workers):
 
     def require_same(self, what: str, fingerprint: str) -> None:
         pass
+
+    def gather_texts(self, text: str) -> list[str]:
+        return [text]
 
 
 ALONE = Alone()
@@ -208,6 +215,15 @@ class Replicated(Workers):
                 f"(counted from 0) found another {what} than worker 0; give all of them the same "
                 "files and the same version of Pellucid"
             )
+
+    def gather_texts(self, text: str) -> list[str]:
+        content = text.encode()
+        # Tensors of one size are exchanged: as large as the longest text.
+        room = self.all_reduce_max(len(content))
+        own = torch.frombuffer(bytearray(content.ljust(room, b"\0")), dtype=torch.uint8)
+        texts = [torch.empty_like(own, device=self.device) for _ in range(self.world_size)]
+        distributed.all_gather(texts, own.to(self.device))
+        return [bytes(text.tolist()).rstrip(b"\0").decode() for text in texts]
 
 
 class Sharded(Replicated):

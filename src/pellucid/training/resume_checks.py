@@ -13,7 +13,6 @@ from pellucid.training.data import (
     TrainingData,
     describe_text_file,
     has_changed,
-    read_shard_parts,
     training_files,
 )
 from pellucid.training.tracking import MLFLOW_FILE, TENSORBOARD_FOLDER
@@ -138,11 +137,8 @@ def _fixed_settings(run: RunConfig) -> dict[str, Any]:
 def record_texts(run: RunConfig, data: TrainingData, out: Path) -> None:
     """Write the list of the files that a new run reads, with their checksums, into its directory."""
     if run.data.shards:
-        # Shards carry the description of the text they were made from, which may not be there any
-        # more.
-        training = []
-        for part in read_shard_parts(run.data):
-            training += part.manifest["texts"]
+        # Of the text they were made from, which may not be there any more.
+        training = list(data.texts)
     else:
         training = list(map(describe_text_file, training_files(run.data)))
     texts = {

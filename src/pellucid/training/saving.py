@@ -30,6 +30,7 @@ from pellucid.training.checkpoint import (
     save_state,
 )
 from pellucid.training.dev_evaluation import Evaluation, evaluate_model
+from pellucid.training.distributed import ALONE, Workers
 from pellucid.training.initial_model import ancestry_notes
 from pellucid.training.log import RunLog
 from pellucid.training.recovery import describe_troubles, is_good_checkpoint
@@ -92,16 +93,20 @@ def evaluate_and_keep_best(setup: RunSetup, state: TrainState, log: RunLog) -> N
     started = time.monotonic()
     counts, workers = state.counts, setup.workers
 
-    # Every worker takes part in gathering a sharded model; after that only the first evaluates.
+    # Every worker takes part in gathering a sharded model; after that only the first has all of it,
+    # and evaluates. Otherwise all do, each a share.
     state = gather_state(state, workers)
     evaluation, better, written, bleu, dev_loss = None, False, False, 0.0, 0.0
-    if workers.is_first:
+    if not workers.in_lockstep:
+        evaluation = evaluate_state(setup, state, workers)
+    elif workers.is_first:
         evaluation = evaluate_state(setup, state)
-        better = evaluation.is_better(counts)
-        bleu, dev_loss = evaluation.bleu, evaluation.dev_loss
-    if evaluation is not None and better:
+    if evaluation is not None and workers.is_first:
         best = evaluation
-        written = try_to_write(setup, lambda: save_model(setup, state, "best", best))
+        better = best.is_better(counts)
+        bleu, dev_loss = best.bleu, best.dev_loss
+        if better:
+            written = try_to_write(setup, lambda: save_model(setup, state, "best", best))
 
     # The counts are part of each worker's state and must stay equal on all of them.
     seconds, bleu, dev_loss, better, written = workers.broadcast(
@@ -117,16 +122,16 @@ def evaluate_and_keep_best(setup: RunSetup, state: TrainState, log: RunLog) -> N
     # Where best/ could not be written, the next evaluation has only the saved one to beat.
     if written or not better:
         counts.highest_score = max(counts.highest_score, bleu)
-    if evaluation is not None:
+    if evaluation is not None and workers.is_first:
         log.report_evaluation(counts, evaluation)
 
 
-def evaluate_state(setup: RunSetup, state: TrainState) -> Evaluation:
-    """Measure the model of a state on the dev set, or on the dev set of each direction."""
+def evaluate_state(setup: RunSetup, state: TrainState, workers: Workers = ALONE) -> Evaluation:
+    """Measure the model of a state on the dev set, or on the dev set of each direction; `workers` share it."""
     c = setup.run.train
     evaluations = []
     for dev in setup.dev_sets:
-        evaluations.append(evaluate_model(state.model, dev, c.dev_beam, c.precision))
+        evaluations.append(evaluate_model(state.model, dev, c.dev_beam, c.precision, workers))
     if len(evaluations) == 1:
         return evaluations[0]
     names = map("-".join, setup.run.data.directions)

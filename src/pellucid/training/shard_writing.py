@@ -202,15 +202,7 @@ def prepare_shards(
     corpora = select_corpora(run.data, numbers)
     with explain_unfinished_work(out):
         initial = initial_tokenizer(run)
-        # A dev set that cannot be read is refused here, and not after hours.
-        recipe = {
-            "shards_format": FORMAT,
-            "dev_text": describe_dev_text(run.data),
-            "settings": shard_settings(run, initial, numbers),
-            "texts": [describe_text_file(path) for path in training_files(run.data, numbers)],
-        }
-        if numbers is not None:
-            recipe["part"] = [numbers.start, numbers.stop - 1]
+        recipe = _describe_recipe(run, initial, numbers)
         given = initial
         if tokenizer_of is not None:
             given = _read_tokenizer(run, tokenizer_of, recipe["settings"])
@@ -242,6 +234,41 @@ def prepare_shards(
             say(f"{total:,} pairs are in {out}; a run trains on them with {setting}")
         else:
             say(f"{total:,} pairs are in {out}; list it in data.shards, with the other parts")
+
+
+def prepare_tokenizer(run: RunConfig, out: Path, say: Say) -> None:
+    """Learn the tokenizer of all corpora of a run, as for shards of the whole, and write it to `out`.
+
+    `out` becomes shards without a pair, of which `prepare_shards` takes the tokenizer for any part.
+    """
+    out = out.resolve()
+    _refuse_non_shards(out)
+    with explain_unfinished_work(out):
+        recipe = {**_describe_recipe(run, None, None), "tokenizer": "alone"}
+        if shards_are_done(out, recipe):
+            return
+
+        work = _open_work_folder(unfinished_folder(out), recipe, say)
+        tokenizer, facts = _learn_from_text(run, run.data.corpora, work / "learned", say)
+        join_shards(work, tokenizer, facts, [], recipe)
+        replace_directory(work / "whole", out)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _describe_recipe(
+    run: RunConfig, initial: Tokenizer | None, numbers: range | None
+) -> dict[str, Any]:
+    """Return what decides the shards of a run, or of the corpora with these numbers."""
+    recipe = {
+        "shards_format": FORMAT,
+        # A dev set that cannot be read is refused here, and not after hours.
+        "dev_text": describe_dev_text(run.data),
+        "settings": shard_settings(run, initial, numbers),
+        "texts": [describe_text_file(path) for path in training_files(run.data, numbers)],
+    }
+    if numbers is not None:
+        recipe["part"] = [numbers.start, numbers.stop - 1]
+    return recipe
 
 
 def _read_tokenizer(run: RunConfig, folder: Path, settings: dict[str, Any]) -> Tokenizer:

@@ -3,6 +3,7 @@
 import re
 from array import array
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -50,8 +51,18 @@ def hash_pairs(*sides: Sequence[str]) -> PairHashes:
 
 
 def _hash_texts(sides: Sequence[Sequence[str]]) -> Ints:
-    # Python's own hash differs from process to process, which is no harm: none is kept.
-    return np.array([list(map(hash, side)) for side in sides], np.int64)
+    return np.stack([hash_texts(side) for side in sides])
+
+
+def hash_texts(texts: Sequence[str]) -> Ints:
+    """Return a hash of each text, the same in every process."""
+    digests = bytearray()
+    for text in texts:
+        digests += blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return np.frombuffer(digests, "<i8").astype(np.int64)
+
+
+_NO_TEXT = int(hash_texts([""])[0])
 
 
 def find_repeated_pairs(hashes: PairHashes, filled: Bools) -> dict[str, Floats]:
@@ -71,7 +82,7 @@ def _find_repeated(hashes: PairHashes) -> dict[str, Floats]:
     pairs, forms = _join_sides(exact), _join_sides(form)
     repeated, near = _later_of_equals(pairs), _later_of_equals(forms)
     # A form without letters, as of two different numbers, says nothing.
-    letters = (form != hash("")).all(axis=0)
+    letters = (form != _NO_TEXT).all(axis=0)
     often = np.maximum(_count_equals(form[0]), _count_equals(form[1]))
     boilerplate = letters & (often >= BOILERPLATE) & near
 
@@ -107,8 +118,8 @@ def _later_of_equals(values: Ints) -> Bools:
 
 def hash_held_out(sentences: Iterable[str]) -> Ints:
     """Return the hashes of the bare sentences of a test set, without those too short to count."""
-    bare = {hash(text) for text in map(bare_text, sentences) if len(text) >= SHORTEST_LEAK}
-    return np.fromiter(bare, np.int64, count=len(bare))
+    bare = {text for text in map(bare_text, sentences) if len(text) >= SHORTEST_LEAK}
+    return hash_texts(list(bare))
 
 
 def find_leaks(hashes: PairHashes, held_out: Ints) -> Floats:
@@ -164,6 +175,23 @@ class RareSpelling(NamedTuple):
         return f"{where}, too few for the model to learn to write it; {spelling}"
 
 
+# Places in a block of the pairs that hold a character with a plain counterpart, by side and character.
+Spellings = dict[tuple[str, str], list[int]]
+
+
+def find_spellings(sources: Sequence[str], targets: Sequence[str]) -> Spellings:
+    """Return the pairs of a block that hold each character with a plain counterpart."""
+    found: Spellings = {}
+    for side, texts in (("source", sources), ("target", targets)):
+        for place, text in enumerate(texts):
+            if text.isascii():
+                continue
+            for character in set(text):
+                if plain_counterpart(character) is not None:
+                    found.setdefault((side, character), []).append(place)
+    return found
+
+
 class SpellingLines:
     """Places of the pairs that hold each character with a plain counterpart, on each side."""
 
@@ -171,25 +199,17 @@ class SpellingLines:
         self._places: dict[tuple[str, str], array[int]] = {}
         self._common = set[tuple[str, str]]()
 
-    def add(self, start: int, sources: Sequence[str], targets: Sequence[str]) -> None:
+    def add(self, start: int, spellings: "Spellings") -> None:
         """Count the characters of a block of pairs; its first pair has the place `start`."""
-        for side, texts in (("source", sources), ("target", targets)):
-            for place, text in enumerate(texts, start):
-                if text.isascii():
-                    continue
-                for character in set(text):
-                    if plain_counterpart(character) is not None:
-                        self._add_place((side, character), place)
-
-    def _add_place(self, key: tuple[str, str], place: int) -> None:
-        if key in self._common:
-            return
-        places = self._places.setdefault(key, array("q"))
-        places.append(place)
-        if len(places) >= LEARNED_LINES:
-            # A no-break space or a quote may stand in each line of a large text.
-            self._common.add(key)
-            del self._places[key]
+        for key, places_in_block in spellings.items():
+            if key in self._common:
+                continue
+            places = self._places.setdefault(key, array("q"))
+            places.extend(start + place for place in places_in_block)
+            if len(places) >= LEARNED_LINES:
+                # A no-break space or a quote may stand in each line of a large text.
+                self._common.add(key)
+                del self._places[key]
 
     def find_rare(self, pairs: int) -> list[RareSpelling]:
         """Return the characters that are too rare to be learned from so many pairs, the commonest first."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -295,12 +296,11 @@ class OtherSources:
     def __init__(self, sources: Iterable[str]):
         self.sources = sorted(set(sources), key=lambda source: (len(source), source))
         self.lengths = np.array(list(map(len, self.sources)))
-        self.random = np.random.default_rng(1)
 
-    def draw(self, sources: Sequence[str]) -> list[str]:
+    def draw(self, sources: Sequence[str], random: np.random.Generator) -> list[str]:
         """Return another source for each."""
         places = np.searchsorted(self.lengths, list(map(len, sources)))
-        places -= self.random.integers(0, _NEIGHBOURS, len(places))
+        places -= random.integers(0, _NEIGHBOURS, len(places))
         places = places.clip(0, len(self.lengths) - 1)
 
         others: list[str] = []
@@ -311,28 +311,42 @@ class OtherSources:
         return others
 
 
-def weigh_by_model(
-    blocks: Iterable[tuple[Sequence[str], Sequence[str]]],
+class BlockScores(NamedTuple):
+    """Features of the pairs of a block, by the scores of a model, and of some shuffled pairs: a row each."""
+
+    real: Floats
+    shuffled: Floats
+
+
+def score_block(
+    start: int,
+    sources: Sequence[str],
+    targets: Sequence[str],
     pairs: int,
     others: OtherSources,
     score: ScorePairs,
-) -> tuple[Floats, ShuffledFit | None]:
+) -> BlockScores:
+    """Score each target of a block with its own source and with another one.
+
+    The block begins at pair `start` of so many `pairs`. Here and there a third source is scored
+    against the second: two sources that both have nothing to do with the target.
+    """
+    # By its place alone, so that nothing depends on who scores the other blocks.
+    random = np.random.default_rng((1, start))
+    own, other = score(sources, targets), score(others.draw(sources, random), targets)
+    every = max(1, pairs // _SHUFFLED_PAIRS)
+    some = slice(-start % every, None, every)
+    third = score(others.draw(sources[some], random), targets[some])
+    real = np.stack([own - other, own], axis=1)
+    return BlockScores(real, np.stack([third - other[some], third], axis=1))
+
+
+def weigh_by_model(blocks: Iterable[BlockScores]) -> tuple[Floats, ShuffledFit | None]:
     """Return the logit of each pair being translations, NaN where it cannot be scored, and how it was learned.
 
-    Each target is scored with its own source and with another one. For every so many pairs a
-    third source is scored against the second: two sources that both have nothing to do with the
-    target. None without a pair that can be scored.
+    None without a pair that can be scored.
     """
-    every, start = max(1, pairs // _SHUFFLED_PAIRS), 0
-    real, shuffled = [], []
-    for sources, targets in blocks:
-        own, other = score(sources, targets), score(others.draw(sources), targets)
-        real.append(np.stack([own - other, own], axis=1))
-        some = slice(-start % every, None, every)
-        third = score(others.draw(sources[some]), targets[some])
-        shuffled.append(np.stack([third - other[some], third], axis=1))
-        start += len(sources)
-
+    real, shuffled = zip(*blocks, strict=True)
     features, shuffled_features = np.concatenate(real), np.concatenate(shuffled)
     known = np.isfinite(features).all(axis=1)
     shuffled_known = np.isfinite(shuffled_features).all(axis=1)

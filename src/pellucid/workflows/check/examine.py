@@ -1,8 +1,7 @@
 """Examines a corpus: reads it a few times, finds every fault with its lines, and writes the text that is left."""
 
-from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -13,14 +12,13 @@ from pellucid.data.links import Bools, Floats, Ints, WordIds, WordStems
 from pellucid.data.text.spelling import describe_character
 from pellucid.store.atomic import atomic_file
 from pellucid.workflows.check import corpus_faults, evidence
+from pellucid.workflows.check.block_work import BlockFaults, BlockWork, Rows, WorkHere
 from pellucid.workflows.check.evidence import Shift
 from pellucid.workflows.check.language_model import LanguageModel
-from pellucid.workflows.check.pair_faults import FAULTS, PAIR_CHECKS, has_empty_side
+from pellucid.workflows.check.pair_faults import FAULTS, PAIR_CHECKS
 
-Rows = Iterable[tuple[int, str, str]]  # line number, source and target of every pair
 EXAMPLES = 5  # examples of a fault that are shown
 MOST_SPELLINGS = 20  # rare spellings that are named; --json has all of them
-_BLOCK = 8192  # pairs that are held as text at a time
 _LANGUAGE_PAIRS = 20_000  # pairs that letter trigrams are learned from
 
 
@@ -117,15 +115,18 @@ def examine_corpus(
     against: Iterable[str] | None = None,
     examples: int = EXAMPLES,
     score: evidence.ScorePairs | None = None,
+    work: BlockWork | None = None,
 ) -> CorpusReport:
-    """Return what is wrong with a corpus, which is read three times; `against` are sentences of test sets.
+    """Return what is wrong with a corpus, which is read four times; `against` are sentences of test sets.
 
     With `score`, the scores of a model decide which pairs are no translations, and the corpus
-    is read once more. Raises ValueError for a corpus without pairs, for a model that cannot
-    judge it, and for every fault that reading finds.
+    is read once more. `work` does what can be done block by block; by default it is done here. With
+    it, `score` is not called, and says only that there is a model. Raises ValueError for a corpus
+    without pairs, for a model that cannot judge it, and for every fault that reading finds.
     """
     report = CorpusReport()
-    first = _read_first(read(), report)
+    work = work or WorkHere(read, score)
+    first = _join_faults(work.find_faults(), report)
     if not report.pairs:
         raise ValueError("there is no pair in it")
     filled = np.ones(report.pairs, bool)
@@ -140,9 +141,11 @@ def examine_corpus(
     degrees["spelling"] = corpus_faults.weigh_rare_spellings(report.spellings, report.pairs)
     report.lengths = first.hashes.lengths[:2]
     _judge_pairs(report, first, degrees, filled)
+    sample = _sample_texts(read(), report.pairs)
     if score is not None:
-        degrees["not_translation"] = _judge_by_model(report, first, read(), score)
-    language = LanguageModel(*first.sample)
+        scores = work.score_pairs(report.pairs, evidence.OtherSources(sample[0]))
+        degrees["not_translation"] = _judge_by_model(report, scores)
+    language = LanguageModel(*sample)
     if not language.tells_apart:
         report.notes.append(
             "both sides look like one language, so lines in the wrong language were not looked for"
@@ -150,10 +153,7 @@ def examine_corpus(
         language = None
 
     if language:
-        found: list[Floats] = []
-        for *_, sources, targets in _read_blocks(read()):
-            found.append(language.find_wrong_languages(sources, targets))
-        degrees["language"] = np.concatenate(found)
+        degrees["language"] = np.concatenate(list(work.find_wrong_languages(language)))
 
     for values in degrees.values():
         values[~filled] = 0  # an empty side is one fault, and says nothing about another
@@ -164,50 +164,52 @@ def examine_corpus(
 
 @dataclass
 class _FirstReading:
-    """Everything kept of every pair after the first reading, and the text of some."""
+    """Everything kept of every pair after the first reading."""
 
     hashes: corpus_faults.PairHashes
     sources: WordIds
     targets: WordIds
-    sample: tuple[list[str], list[str]]
     spellings: corpus_faults.SpellingLines
 
 
-def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
-    """Find the faults of single pairs, and keep of each pair what later questions need."""
+def _join_faults(blocks: Iterable[BlockFaults], report: CorpusReport) -> _FirstReading:
+    """Put together the faults of single pairs, and what later questions need of each pair."""
     hashes, vocabulary = list[corpus_faults.PairHashes](), WordStems()
-    marks = {name: (array("q"), array("d")) for name in PAIR_CHECKS}
+    marks: dict[str, list[tuple[Ints, Floats]]] = {name: [] for name in PAIR_CHECKS}
     words: tuple[list[WordIds], list[WordIds]] = ([], [])
-    sample, every = ([], []), 1
     spellings = corpus_faults.SpellingLines()
-    for start, _, sources, targets in _read_blocks(rows):
-        empty = list(map(has_empty_side, sources, targets))
-        for name, check in PAIR_CHECKS.items():
-            indices, degrees = marks[name]
-            for index, degree in enumerate(map(check, sources, targets), start=start):
-                if degree and (name == "empty" or not empty[index - start]):
-                    indices.append(index)
-                    degrees.append(degree)
-
-        spellings.add(start, sources, targets)
-        hashes.append(corpus_faults.hash_pairs(sources, targets))
-        for side, texts in enumerate((sources, targets)):
-            words[side].append(vocabulary.encode(texts))
-            sample[side].extend(texts[-start % every :: every])
-            if len(sample[side]) > 2 * _LANGUAGE_PAIRS and side:
-                every *= 2
-                for texts_of_side in sample:
-                    del texts_of_side[1::2]
-
-        report.pairs += len(sources)
+    for block in blocks:
+        start = report.pairs
+        for name, (places, degrees) in block.marks.items():
+            marks[name].append((start + places, degrees))
+        spellings.add(start, block.spellings)
+        hashes.append(block.hashes)
+        numbers = vocabulary.join_stems(block.stems)
+        for side, side_words in zip(words, block.words, strict=True):
+            side.append(replace(side_words, ids=numbers[side_words.ids]))
+        report.pairs += block.hashes.exact.shape[1]
 
     report.words = vocabulary
     report.marks = {}
-    for name, (indices, degrees) in marks.items():
-        if indices:
-            report.marks[name] = np.array(indices, np.int64), np.array(degrees)
+    for name, found in marks.items():
+        if found:
+            places, degrees = zip(*found, strict=True)
+            report.marks[name] = np.concatenate(places), np.concatenate(degrees)
     joined = WordIds.join(words[0]), WordIds.join(words[1])
-    return _FirstReading(corpus_faults.PairHashes.join(hashes), *joined, sample, spellings)
+    return _FirstReading(corpus_faults.PairHashes.join(hashes), *joined, spellings)
+
+
+def _sample_texts(rows: Rows, pairs: int) -> tuple[list[str], list[str]]:
+    """Return the sources and the targets of some pairs, evenly spread."""
+    every = 1
+    while -(-pairs // every) > 2 * _LANGUAGE_PAIRS:
+        every *= 2
+
+    sources, targets = list[str](), list[str]()
+    for _, source, target in islice(rows, 0, None, every):
+        sources.append(source)
+        targets.append(target)
+    return sources, targets
 
 
 def _judge_pairs(
@@ -251,13 +253,9 @@ def _judge_pairs(
     degrees["shifted"], degrees["not_translation"] = shifted, wrong
 
 
-def _judge_by_model(
-    report: CorpusReport, first: _FirstReading, rows: Rows, score: evidence.ScorePairs
-) -> Floats:
+def _judge_by_model(report: CorpusReport, blocks: Iterable[evidence.BlockScores]) -> Floats:
     """Return how surely each pair is no translation, by the scores of a model; raise ValueError if it cannot tell."""
-    blocks = ((sources, targets) for _, _, sources, targets in _read_blocks(rows))
-    others = evidence.OtherSources(first.sample[0])
-    logits, fit = evidence.weigh_by_model(blocks, report.pairs, others, score)
+    logits, fit = evidence.weigh_by_model(blocks)
     if fit is None:
         raise ValueError(
             "the model can take none of these pairs: each is too long for it, or has an empty side"
@@ -310,15 +308,6 @@ def _find_examples(report: CorpusReport, rows: Rows, examples: int) -> None:
                 right = texts.get(index + offsets[index])
             found.append(Example(*texts[index], right[2] if right else None))
         report.findings[name] = FaultFinding(name, len(report.marks[name][0]), tuple(found))
-
-
-def _read_blocks(rows: Rows) -> Iterator[tuple[int, list[int], list[str], list[str]]]:
-    """Yield the number of pairs before a block, and the line numbers, sources and targets of its pairs."""
-    rows, start = iter(rows), 0
-    while block := list(islice(rows, _BLOCK)):
-        lines, sources, targets = map(list, zip(*block, strict=True))
-        yield start, lines, sources, targets
-        start += len(block)
 
 
 def write_fixed(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from hashlib import sha256
 from itertools import compress
 
 import numpy as np
@@ -41,6 +42,13 @@ class LanguageModel:
             plain = self._measure_strangeness((sources, targets)) < 0.5 * STRANGE
             plain_sources, plain_targets = compress(sources, plain[0]), compress(targets, plain[1])
             self._learn((list(plain_sources) or sources, list(plain_targets) or targets))
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of all that was learned."""
+        learned = [*self.logs, np.array([self.own, self.margins]), *self.scales]
+        return sha256(
+            b"".join(np.ascontiguousarray(part).tobytes() for part in learned)
+        ).hexdigest()
 
     def _learn(self, sides: tuple[Sequence[str], Sequence[str]]) -> None:
         self.logs: list[Floats] = []

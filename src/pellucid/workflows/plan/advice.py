@@ -126,11 +126,11 @@ def _advise_batches(plan: RunPlan) -> Iterator[str]:
     """Advise on batches that are smaller or larger than the settings say, and on too few checkpoints to average."""
     budget, average = (
         plan.run.train.batch_tokens,
-        plan.epoch.target_positions / len(plan.epoch.order),
+        plan.epoch.target_positions / plan.epoch.batches,
     )
 
     # A corpus of one batch cannot fill it, with any budget.
-    if len(plan.epoch.order) > 1 and average < _FULL_BATCH_SHARE * budget and not plan.stand_in:
+    if plan.epoch.batches > 1 and average < _FULL_BATCH_SHARE * budget and not plan.stand_in:
         yield (
             f"batches average {average:,.0f} of {budget:,} positions: pairs of like length run out before a batch is "
             f"full; for {budget:,} on average set train.batch_tokens = {round(budget * budget / average)}"
@@ -138,7 +138,8 @@ def _advise_batches(plan: RunPlan) -> Iterator[str]:
 
     rows, _, targets = plan.epoch.shapes.T
     # A pair longer than the budget is a batch of its own.
-    if too_long := int(((rows == 1) & (targets > budget)).sum()):
+    is_too_long = (rows == 1) & (targets > budget)
+    if too_long := int(plan.epoch.shape_counts[is_too_long].sum()):
         yield f"{too_long:,} pairs are longer than a whole batch of train.batch_tokens = {budget:,}"
     if plan.saved is not None and plan.saved < plan.run.train.keep:
         yield (

@@ -26,7 +26,13 @@ from pellucid.training.loss import CHUNK
 from pellucid.training.optimizer import matrix_blocks
 from pellucid.training.schedule import EVALUATIONS
 from pellucid.workflows.check.examine import glance_at_corpus
-from pellucid.workflows.plan.trial import EpochBatches, TrialResult, free_memory, try_updates
+from pellucid.workflows.plan.trial import (
+    EpochBatches,
+    TrialResult,
+    find_shape,
+    free_memory,
+    try_updates,
+)
 
 TRIAL_SECONDS = 5.0  # seconds that the trial of a plan takes
 _MODELS_KEPT = 3  # models that a run leaves beside its checkpoints: best, last and average
@@ -96,7 +102,7 @@ class RunPlan:
     @property
     def updates_per_epoch(self) -> float:
         """Updates in an epoch; not always a whole number, for the batches of two epochs may meet in one update."""
-        return len(self.epoch.order) / self.run.train.accumulate
+        return self.epoch.batches / self.run.train.accumulate
 
     @property
     def steps(self) -> int | None:
@@ -137,6 +143,17 @@ class RunPlan:
     def model_bytes(self) -> int:
         """Bytes of a model on the disk."""
         return _FLOAT_BYTES * self.parameters.total
+
+    @property
+    def network_bytes(self) -> int:
+        """Bytes that each of many workers sends, and as many that it receives: half of them where there are two.
+
+        In an update, a sum over W workers sends each gradient 2 (W - 1) / W times (Patarasuk and
+        Yuan 2009). Of a sharded model, each batch that a worker computes has the weights sent twice
+        and the gradients once, (W - 1) / W of each.
+        """
+        times = 3 if self.run.train.shard_model else 2
+        return times * _FLOAT_BYTES * self.parameters.total
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -194,7 +211,7 @@ def plan_run(
         model = run.model.config(vocabulary, vocabulary, joint)
 
     parameters = count_parameters(model)
-    rows, sources, targets = (int(n) for n in epoch.shapes[epoch.largest])
+    rows, sources, targets = find_shape(data.encoded, epoch.largest)
     memory, free = (
         estimate_memory(model, parameters, run.optim.kind, rows, sources, targets),
         free_memory(ALONE.device),
@@ -214,7 +231,7 @@ def plan_run(
         model=model,
         parameters=parameters,
         memory=memory,
-        flops=_flops_of_epoch(model, epoch) * run.train.accumulate / len(epoch.order),
+        flops=_flops_of_epoch(model, epoch) * run.train.accumulate / epoch.batches,
         trial=trial,
         learned=sizes[:1] if data.tokenizer.config.joint else sizes,
         supported=_count_supported_pieces(data.encoded, data.tokenizer),
@@ -233,10 +250,9 @@ def _find_missing_files(names: Iterable[str | None]) -> tuple[str, ...]:
 def _flops_of_epoch(c: ModelConfig, epoch: EpochBatches) -> float:
     """Return the floating-point operations of every pair of an epoch."""
     # Many pairs have the same two lengths; the formula is evaluated once for each.
-    length_pairs, counts = np.unique(epoch.lengths, axis=1, return_counts=True)
     flops = 0
-    for s, t, n in zip(*length_pairs, counts, strict=True):
-        flops += int(n) * training_flops(c, int(s), int(t))
+    for (s, t), n in zip(epoch.lengths.tolist(), epoch.length_counts.tolist(), strict=True):
+        flops += n * training_flops(c, s, t)
     return flops
 
 

@@ -28,54 +28,120 @@ from pellucid.training.update import update_within_memory
 
 @dataclass(frozen=True)
 class EpochBatches:
-    """Batches of pairs, and the rectangle of each: its rows, source positions and target positions."""
+    """The batches of an epoch, counted, and those of its beginning; each is a rectangle on either side.
+
+    A shape is the rows of a batch, its source positions and its target positions. So many pairs as
+    an epoch may have, only shapes and lengths that differ are kept, with the number of each.
+    """
 
     encoded: EncodedPairs
-    order: list[NDArray[np.integer]]
-    shapes: NDArray[np.int64]
-    lengths: NDArray[np.int64]  # source and target tokens of each pair seen, EOS included: two rows
+    first: list[NDArray[np.integer]]  # batches of the first window, in their order
+    largest: NDArray[np.integer]  # the batch with the most positions on both sides together
+    shapes: NDArray[np.int64]  # a row each
+    shape_counts: NDArray[np.int64]
+    # Source and target tokens of the pairs seen, EOS included: two columns. A pair counts as often
+    # as the epoch shows it, which the weights of corpora decide.
+    lengths: NDArray[np.int64]
+    length_counts: NDArray[np.int64]
 
     @classmethod
     def first_of_run(cls, encoded: EncodedPairs, batch_tokens: int, seed: int) -> "EpochBatches":
         """Return the batches of the first epoch of a run, just as its stream makes them."""
-        sources, targets = encoded.sources.lengths, encoded.targets.lengths
-        order = Stream(encoded, batch_tokens, seed).list_epoch()
-        shapes = [(len(batch), sources[batch].max(), targets[batch].max()) for batch in order]
-        # A pair counts as often as the epoch shows it, which the weights of corpora decide.
-        indices = np.concatenate(order)
-        lengths = np.stack([sources[indices], targets[indices]])
-        return cls(encoded, order, np.array(shapes, dtype=np.int64), lengths.astype(np.int64))
+        stream = Stream(encoded, batch_tokens, seed)
+        first, largest, most = stream.order, stream.order[0], 0
+        shapes, lengths = _RowCounts(), _RowCounts()
+        for order in stream.list_windows():
+            pairs = np.concatenate(order)
+            sides = encoded.sources.lengths_of(pairs), encoded.targets.lengths_of(pairs)
+            lengths.add(np.stack(sides, axis=1))
+
+            rows = np.array(list(map(len, order)), np.int64)
+            starts = np.cumsum(rows) - rows
+            longest = [np.maximum.reduceat(side, starts) for side in sides]
+            shapes.add(np.stack([rows, *longest], axis=1))
+            positions = rows * (longest[0] + longest[1])
+            if positions.max() > most:
+                largest, most = order[int(positions.argmax())], int(positions.max())
+
+        return cls(
+            encoded, first, largest, shapes.rows, shapes.counts, lengths.rows, lengths.counts
+        )
+
+    @property
+    def batches(self) -> int:
+        """Number of batches."""
+        return int(self.shape_counts.sum())
 
     @property
     def pairs(self) -> int:
         """Number of pairs that the epoch shows; weights of corpora may repeat some and leave out others."""
-        return self.lengths.shape[1]
+        return int(self.length_counts.sum())
 
     @property
     def source_pieces(self) -> int:
         """Source tokens without padding."""
-        return int(self.lengths[0].sum())
+        return int(self.lengths[:, 0] @ self.length_counts)
 
     @property
     def target_pieces(self) -> int:
         """Target tokens without padding."""
-        return int(self.lengths[1].sum())
+        return int(self.lengths[:, 1] @ self.length_counts)
 
     @property
     def source_positions(self) -> int:
         """Source positions with padding."""
-        return int((self.shapes[:, 0] * self.shapes[:, 1]).sum())
+        return int((self.shapes[:, 0] * self.shapes[:, 1]) @ self.shape_counts)
 
     @property
     def target_positions(self) -> int:
         """Target positions with padding."""
-        return int((self.shapes[:, 0] * self.shapes[:, 2]).sum())
+        return int((self.shapes[:, 0] * self.shapes[:, 2]) @ self.shape_counts)
+
+
+def find_shape(encoded: EncodedPairs, batch: NDArray[np.integer]) -> tuple[int, int, int]:
+    """Return the rows, source positions and target positions of a batch."""
+    sides = encoded.sources.lengths_of(batch), encoded.targets.lengths_of(batch)
+    return len(batch), int(sides[0].max()), int(sides[1].max())
+
+
+_BITS = (
+    21  # of a number in a row: three make a whole number, which is sorted much faster than a row
+)
+
+
+class _RowCounts:
+    """The rows that differ among those of many arrays, each of two or three numbers, and how often each occurs."""
+
+    def __init__(self) -> None:
+        """Begin without a row."""
+        self._counts: dict[int, int] = {}
+        self._columns = 0
+
+    def add(self, rows: NDArray[np.integer]) -> None:
+        """Count the rows of an array."""
+        assert rows.max() < 2**_BITS
+        keys = np.zeros(len(rows), np.int64)
+        for column in rows.T:
+            keys = (keys << _BITS) + column
+
+        self._columns = rows.shape[1]
+        different, counts = np.unique(keys, return_counts=True)
+        for key, count in zip(different.tolist(), counts.tolist(), strict=True):
+            self._counts[key] = self._counts.get(key, 0) + count
 
     @property
-    def largest(self) -> int:
-        """Index of the batch with the most positions on both sides together."""
-        rows, sources, targets = self.shapes.T
-        return int((rows * (sources + targets)).argmax())
+    def rows(self) -> NDArray[np.int64]:
+        """The rows, in the order of their numbers."""
+        keys = np.array(sorted(self._counts), np.int64)
+        columns: list[NDArray[np.int64]] = []
+        for column in reversed(range(self._columns)):
+            columns.append((keys >> (column * _BITS)) & (2**_BITS - 1))
+        return np.stack(columns, axis=1)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How often each row occurs."""
+        return np.array([self._counts[key] for key in sorted(self._counts)], np.int64)
 
 
 _WARM_UP_SHARE = 0.2  # share of the trial's seconds that passes before updates are counted
@@ -120,12 +186,12 @@ def try_updates(
     kernels = choose_kernels(
         c.fused, c.precision, model_config, ALONE.device, in_lockstep=False
     ).kernels
-    upcoming = cycle(range(len(epoch.order)))
+    upcoming = cycle(epoch.first)
     step, loss, halved = 0, 0.0, 0
 
-    def time_update(indices: Iterable[int]) -> float:
+    def time_update(batches: Iterable[NDArray[np.integer]]) -> float:
         nonlocal step, loss, halved
-        collated = [collate(epoch.encoded, epoch.order[index]) for index in indices]
+        collated = [collate(epoch.encoded, batch) for batch in batches]
         rate, started = learning_rate(step, 0.0, run.optim), time.monotonic()
         result = update_within_memory(
             model, optimizer, collated, rate, run.optim, run.train.precision, kernels=kernels
@@ -143,15 +209,16 @@ def try_updates(
         1, min(run.train.accumulate, int(seconds / FEWEST_UPDATES / last_seconds))
     )
 
-    # Target positions of each batch, padding included.
-    positions = epoch.shapes[:, 0] * epoch.shapes[:, 2]
     seconds_per_position, spent, processor = [], 0.0, ProcessorShare()
     enough = 0.0
     while not seconds_per_position or spent < enough:
         batches = [next(upcoming) for _ in range(batches_per_update)]
         spent += (update_seconds := time_update(batches))
-        # By position, for batches differ: the median is scaled to the average batch below.
-        seconds_per_position.append(update_seconds / positions[batches].sum())
+        # By target position, padding included, for batches differ: the median is scaled to the
+        # average batch below.
+        shapes = [find_shape(epoch.encoded, batch) for batch in batches]
+        positions = sum(rows * targets for rows, _, targets in shapes)
+        seconds_per_position.append(update_seconds / positions)
         # A few slow updates must do if the usual number would take far too long.
         enough = seconds * (1 if len(seconds_per_position) >= FEWEST_UPDATES else LONGEST_FACTOR)
 
@@ -159,7 +226,7 @@ def try_updates(
     return TrialResult(
         updates=len(seconds_per_position),
         batches=batches_per_update,
-        seconds=float(median * positions.mean() * run.train.accumulate),
+        seconds=float(median * epoch.target_positions / epoch.batches * run.train.accumulate),
         spread=float((high - low) / 2 / median),
         loss=loss,
         halved=halved,
