@@ -17,7 +17,8 @@ from pellucid.cli.options import (
     JSON,
     LANGUAGE_OF_TRANSLATIONS,
     SOURCE_LANGUAGE,
-    argument,
+    TEXT_OR_PAIRS,
+    TEXT_TARGET,
     file_option,
     option,
 )
@@ -38,21 +39,8 @@ CHECK_EXAMPLES = """\
 
 
 def run_check(
-    source: Annotated[
-        str,
-        argument(
-            "SOURCE",
-            "sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx",
-        ),
-    ],
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[TARGET]",
-            help="their translations, line by line",
-            show_default=False,
-        ),
-    ] = None,
+    source: Annotated[str, TEXT_OR_PAIRS],
+    target: Annotated[str | None, TEXT_TARGET] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
     against: Annotated[
