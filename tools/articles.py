@@ -46,20 +46,17 @@ EXAMPLE_VALUES = {
 INTRODUCTION = """\
 # The articles, row by row
 
-Five articles explain the Transformer. This page lists what they say, claim by claim, and where this project shows each
-claim: in tests, in chapters of this book, and with commands. Of the {rows} rows
+Five articles explain the Transformer. This page lists what they say, and where this project shows it. Of the {rows}
+rows
 
 - {proved} are **proved**: a test fails if the row is no longer true;
-- {measured} are **measured**: they are about the result of a training, and need not be true of every model. The table
-  shows the figure that a command or a cell of this book printed for the demo's model
-  ([how it was measured](../../benchmarks/results/articles.md)); run the command to get the figure of your model;
+- {measured} are **measured**: they are about the result of a training, and need not be true of every model. The figure
+  is that of the demo's model ([how it was measured](../../benchmarks/results/articles.md));
 - {told} are **told**: they are explanations in words, with nothing to prove.
 
-The {errors} rows X are places where an article is wrong; the chapters say so at their ends. For {shown} of them a test
-shows what is true instead. The other {convention} turned out to be no errors: there the article only counts or prints
-in another way. Tests carry the names of their rows: `pytest -m article`, or search tests/ for `mark.article("A1"`.
-`make articles` runs everything that this page points to, and then prints how many rows of each state succeeded
-completely.
+The {errors} rows X are places where an article is wrong. For {shown} of them a test shows what is true instead. The
+other {convention} turned out to be no errors: there the article only counts or prints in another way. `make articles`
+runs everything that this page points to; tests carry the names of their rows (`mark.article("A1"`).
 """
 
 
@@ -401,22 +398,18 @@ def articles_page() -> str:
 
 
 def map_text(article_map: Map) -> str:
-    """Return an introduction, and a heading and a table for each article."""
+    """Return an introduction, and a heading and a list of rows for each article."""
     names = set(article_map.claims)
     numbers = article_map.count_states(names) | {"errors": len(article_map.errors)}
     sections = [INTRODUCTION.format(rows=len(names - article_map.errors), **numbers)]
     for letter, title in article_map.articles.items():
         lines = [f"## {title if letter == 'X' else f'{letter}. {title}'}", ""]
-        lines += ["| row | what it says | state | shown by |", "|---|---|---|---|"]
         for name, claim in article_map.claims.items():
             if claim.article == letter:
                 links = "; ".join(row_links(name, article_map.proofs[name]))
                 figure = f": *{article_map.figures[name]}*" if claim.figure else ""
                 # An anchor in each row: the pages of the book link back to it.
-                lines.append(
-                    f'| <a id="{name.lower()}"></a>{name} | {escape_bars(claim.says)} '
-                    f"| {claim.state}{figure} | {links} |"
-                )
+                lines.append(f'- <a id="{name.lower()}"></a>{name}: {claim.says} ({claim.state}{figure}): {links}')
         sections.append("\n".join(lines) + "\n")
     return "\n".join(sections)
 
@@ -428,12 +421,7 @@ def row_links(name: str, proofs: Proofs) -> Iterator[str]:
     if tests := len(proofs.tests):
         yield f"{tests} test{'s' * (tests > 1)}"
     for command in proofs.commands:
-        yield f"`{escape_bars(fill_command(command.line))}`"
-
-
-def escape_bars(text: str) -> str:
-    """Escape a text for the cell of a table."""
-    return text.replace("|", "\\|")
+        yield f"`{fill_command(command.line)}`"
 
 
 def main(arguments: list[str]) -> int:

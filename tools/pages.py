@@ -59,30 +59,46 @@ def commands_page() -> str:
     counts = Counter(option for text in texts for option in read_options(text))
     shared = {option for option, count in counts.items() if count >= 2}
     introduction = (
-        "# The commands\n\nThis is what each command prints with `--help`. Options that several commands have are "
-        "explained once, here; further down only their names are printed.\n\n"
+        "# The commands\n\nThese are all commands, each with its options and an example. `pellucid COMMAND --help` "
+        "says more about each and has more examples. Options and arguments that several commands have are explained "
+        "once, here; further down only their names are printed.\n\n"
     )
+    shared = {option for option in shared if not option[0].startswith("-h")}
     table = "".join(f"- `{name}`: {explanation}\n" for name, explanation in sorted(shared))
-    return introduction + table + "\n" + "\n".join(shorten_options(text, shared) for text in texts)
+    return introduction + table + "\n" + "\n".join(shorten_help(text, shared) for text in texts)
 
 
 def read_options(text: str) -> dict[tuple[str, str], str]:
-    """Return the options in the help of a command, each name with its explanation, and how it is printed."""
-    printed = text.partition("\nOptions:\n")[2].partition("\n\n")[0].removesuffix("\n```\n")
+    """Return options and arguments in the help of a command, each name with its explanation, and how it is printed."""
     options = {}
-    # An explanation goes on in lines that are indented further.
-    for option in re.split(r"\n(?=  -)", printed):
-        name, _, explanation = re.sub(r"\n +", "  ", option.strip()).partition("  ")
-        options[name, " ".join(explanation.split())] = option
+    for heading in ("Arguments", "Options"):
+        printed = text.partition(f"\n{heading}:\n")[2].partition("\n\n")[0].removesuffix("\n```\n")
+        # An explanation goes on in lines that are indented further.
+        for option in re.split(r"\n(?=  \S)", printed):
+            name, _, explanation = re.sub(r"\n +", "  ", option.strip()).partition("  ")
+            if not name:
+                continue
+            options[name, " ".join(explanation.split())] = option
     return options
 
 
-def shorten_options(text: str, shared: set[tuple[str, str]]) -> str:
-    """Leave out the explanations of options that are explained elsewhere."""
+def shorten_help(text: str, shared: set[tuple[str, str]]) -> str:
+    """Leave out what stands elsewhere: shared options and arguments, `--help`, and the examples but the first; the line
+    of usage; and what a command says about itself after its first sentence, unless it is a group of commands.
+    """
     for (name, explanation), printed in read_options(text).items():
         if (name, explanation) in shared:
             text = text.replace(printed, f"  {name}")
-    return text
+    text = re.sub(r"\n  -h, --help(  .*(\n {20,}.*)*)?$", "", text, flags=re.MULTILINE)
+    text = text.replace("\nOptions:\n\n", "\n").replace("\nOptions:\n```", "```")
+    text = re.sub(r"```\nUsage: .*\n\n", "```\n", text, count=1)
+    about, *options = re.split(r"\n(?=(?:Arguments|Options):\n)", text, maxsplit=1)
+    if options and "\n  Examples:\n" in options[0]:
+        text = "\n\n".join([*about.split("\n\n")[:2], options[0]])
+    before, heading, examples = text.partition("\n  Examples:\n")
+    # A line that begins further right goes on with the example above it.
+    first = re.split(r"\n(?=    \S)", examples.removesuffix("\n```\n"))[0]
+    return f"{before}\n  Example:\n{first}\n```\n" if heading else text
 
 
 def command_paths(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -285,14 +301,14 @@ def documents_page() -> str:
 
 
 def laws_page() -> str:
-    """List the promises, and the files of tests/laws that prove them, each with its sentence and its number of laws."""
-    rows = ["| about | what is promised | laws |", "|---|---|---|"]
+    """List the promises, and the files of tests/laws that prove them, each with its number of laws and its sentence."""
+    rows: list[str] = []
     for path in sorted((SOURCE.parent / "tests" / "laws").glob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         laws = sum(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in tree.body)
         heading = path.stem.removeprefix("test_").replace("_", " ")
         link = f"[{heading}](../../{path.relative_to(SOURCE.parent).as_posix()})"
-        rows.append(f"| {link} | {escape_cell(first_paragraph(path))} | {laws} |")
+        rows.append(f"- {link} ({laws}): {escape_cell(first_paragraph(path))}")
     return PROMISES + "\n".join(rows) + "\n"
 
 
@@ -317,9 +333,8 @@ PROMISES = """\
 
 ## The laws
 
-The tests in tests/laws prove these and more, for all options, all data and all machines. The name of each test is
-the sentence that it proves, so each file reads as a specification. A change of the code must keep them all, and a
-new promise needs a new law. `make test` runs them.
+The tests in tests/laws prove these and more. The name of each test is the sentence that it proves, so each file reads
+as a specification. A change of the code must keep them all, and a new promise needs a new law.
 
 """
 

@@ -86,7 +86,7 @@ def main(model: str = "runs/demo/best", sentence: str = "The ball is blue.") -> 
 def run_server(model: str) -> Iterator[str]:
     """Run `pellucid serve MODEL` for the block, and give its address."""
     # Port 0: the system chooses a free one, and the server prints its address first.
-    words = [sys.executable, "-m", "pellucid", "serve", model, "--port", "0", "--from", "en", "--to", "es"]
+    words = [sys.executable, "-m", "pellucid", "serve", f"en:es={model}", "--port", "0"]
     # Standard output goes to a file: a pipe that nobody reads would stop the server when it is full.
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
         process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=output, text=True)

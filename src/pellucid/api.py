@@ -308,16 +308,18 @@ class Model:
 
         The text, the score and the reason for stopping are the same as with `translate([sentence], beam=beam)`. A line
         that is translated in several segments, as one of several sentences is, is traced in the segment with the number
-        `segment`, 1 first and the default; `trace.facts.part` lists all of them. With a `target` there is no search:
-        the model reads that translation, a text or token ids with or without EOS, of the whole line, or of its part
-        `segment`. `context` is the sentence before, for a model that was trained with it: the source begins with its
-        pieces, as a later segment begins with the segment before it. With `sentences` = "keep" all its sentences are
-        read together. The translation has the `terms`, as with `translate`; a model that was trained with terms reads
-        them in the source, between marks. One that was trained with a memory reads a similar unit of the
-        `translation_memory` before the line; what the memory has for the very same line is to be given as the target.
-        `prefix_ids` are the tokens that the translation must begin with, `edits` are
-        changes made during the run (see `Trace.edited`), and with a `drawing` the translation is drawn by chance
-        instead of searched for.
+        `segment`, 1 first and the default; `trace.facts.part` lists all of them. With `sentences` = "keep" all its
+        sentences are read together. With a `target` there is no search: the model reads that translation, a text or
+        token ids with or without EOS, of the whole line, or of its part `segment`. `prefix_ids` are the tokens that the
+        translation must begin with, `edits` are changes made during the run (see `Trace.edited`), and with a `drawing`
+        the translation is drawn by chance instead of searched for.
+
+        `context` is the sentence before, for a model that was trained with it: the source begins with its pieces, as a
+        later segment begins with the segment before it. The translation has the `terms`, as with `translate`; a model
+        that was trained with terms reads them in the source, between marks. One that was trained with a memory reads a
+        similar unit of the `translation_memory` before the line; what the memory has for the very same line is to be
+        given as the target.
+
         `keep` says which tensors are captured, by patterns of their names ("decoder.*.cross.pattern"); by default all
         of them up to 64 pieces a side, and the patterns up to 256. Raises ValueError, with the numbers, for a sentence
         that is longer, for one that takes more than 1 GiB, and for a segment that the line does not have.
@@ -365,9 +367,9 @@ class Model:
 
         The translation is the one that a search with this `beam` finds, or the `target`; `context` is the sentence
         before it, for a model that was trained with it; `segment` is the part of the line that is meant, as in `trace`.
-        Up to `pairs` of each kind are returned, with the file and line
-        of each. The model's states over its training text must have been stored, once, by `pellucid remember`. Raises
-        ValueError where they were not, and for a word that is not in the translation.
+        Up to `pairs` of each kind are returned, with the file and line of each. The model's states over its training
+        text must have been stored, once, by `pellucid remember`. Raises ValueError where they were not, and for a word
+        that is not in the translation.
 
             found = model.find_influence("The ball is blue.", "azul")
             found.because[0].line, found.because[0].target        # the pair that taught it most
@@ -494,11 +496,12 @@ def load(
     `others` are models with the same tokenizer for an ensemble: the mean of their probabilities is used. `exported` is
     a directory that `pellucid export --to ctranslate2` made from this model. CTranslate2 runs `workers` batches at a
     time, by default one on each processor; 1 is quicker where sentences come one by one. With it, torch is imported
-    only when it is first needed, and then has as many threads as one of the workers. A `device` such as "cuda" or
-    "cuda:1" runs the model, with either engine; CTranslate2 has float16 and int8_float16 there, too. Only on a CPU is a
-    line sure to be translated alike in every batch. A multilingual model is
-    told by `target_language` which language to write (see `Model.into`). Raises ValueError, saying what is wrong and
-    what to do, for a directory without a sound model, and for options that exclude each other.
+    only when it is first needed, and then has as many threads as one of the workers.
+
+    A `device` such as "cuda" or "cuda:1" runs the model, with either engine; CTranslate2 has float16 and int8_float16
+    there, too. Only on a CPU is a line sure to be translated alike in every batch. A multilingual model is told by
+    `target_language` which language to write (see `Model.into`). Raises ValueError, saying what is wrong and what to
+    do, for a directory without a sound model, and for options that exclude each other.
     """
     exported_path = None if exported is None else Path(exported)
     refuse_engine_options(engine, precision, exported_path, bool(others), device)

@@ -23,8 +23,9 @@ from pellucid.cli.options import (
     LINES_PER_PART,
     PART_LINES,
     SOURCE_LANGUAGE,
+    TEXT_OR_PAIRS,
+    TEXT_TARGET,
     WORKERS,
-    argument,
     file_option,
     option,
 )
@@ -46,21 +47,8 @@ CHECK_EXAMPLES = """\
 
 
 def run_check(
-    source: Annotated[
-        str,
-        argument(
-            "SOURCE",
-            "sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx",
-        ),
-    ],
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[TARGET]",
-            help="their translations, line by line",
-            show_default=False,
-        ),
-    ] = None,
+    source: Annotated[str, TEXT_OR_PAIRS],
+    target: Annotated[str | None, TEXT_TARGET] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
     against: Annotated[

@@ -68,6 +68,8 @@ def argument(metavar: str, help: str) -> Any:
 
 MODEL = argument("MODEL", "a model directory, such as runs/demo/best")
 SENTENCE = argument("SENTENCE", "sentence to translate")
+TEXT_OR_PAIRS = argument("SOURCE", "sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx")
+TEXT_TARGET = typer.Argument(metavar="[TARGET]", help="their translations, line by line", show_default=False)
 TARGET = option("look into this translation instead of searching for one", "TEXT")
 DOCUMENT = flag("--document", "read each line with the one before it, as `translate --document` does")
 CONTEXT = option("the sentence before it, for a model that was trained with data.context", "TEXT")

@@ -12,7 +12,8 @@ from pellucid.cli.options import (
     JSON,
     SOURCE_LANGUAGE,
     TARGET_LANGUAGE,
-    argument,
+    TEXT_OR_PAIRS,
+    TEXT_TARGET,
     file_option,
     option,
 )
@@ -32,17 +33,8 @@ TERMS_EXAMPLES = """\
 
 
 def run_terms(
-    source: Annotated[
-        str,
-        argument(
-            "SOURCE",
-            "sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx",
-        ),
-    ],
-    target: Annotated[
-        str | None,
-        typer.Argument(metavar="[TARGET]", help="their translations, line by line", show_default=False),
-    ] = None,
+    source: Annotated[str, TEXT_OR_PAIRS],
+    target: Annotated[str | None, TEXT_TARGET] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     out: Annotated[str | None, file_option("write the glossary to this .tsv, .csv or .tbx")] = None,

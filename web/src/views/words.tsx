@@ -49,9 +49,9 @@ function WordsMap({ map, manifest }: { map: WordMap; manifest: Manifest }) {
   return (
     <>
       <p>
-        This is the embedding table of: {map.sides[map.side]}. It has {formatCount(map.count)} pieces, each a vector of {map.width} numbers. The map shows the two directions in which the vectors vary most (principal components). These hold{" "}
-        <NumberValue value={100 * first} />% and <NumberValue value={100 * second} />% of the variance, so pieces that are close on the map may be far apart in other directions: the list compares whole vectors.
-        {map.pieces.length < map.count ? ` This file has the positions of ${formatCount(map.pieces.length)} of them.` : ""}
+        The embedding table of: {map.sides[map.side]}, {formatCount(map.count)} pieces of {map.width} numbers. The map shows the two directions in which they vary most (principal components), <NumberValue value={100 * first} />% and <NumberValue value={100 * second} />% of the
+        variance: pieces that are close on it may be far apart in other directions, so the list compares whole vectors. A small cloud apart holds pieces that the training text hardly ever has, such as bytes.
+        {map.pieces.length < map.count ? ` This file has the positions of ${formatCount(map.pieces.length)} pieces.` : ""}
       </p>
       <PieceSearch points={sentencePoints} map={map} picked={point} onPick={setPoint} />
       <div class="word-map">
