@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.cli.cluster_work import expand_files, expand_pairs, plan_workers, run_on_cluster
-from pellucid.cli.convert import convert_files
+from pellucid.cli.pair_conversion import convert_files
 
 if TYPE_CHECKING:
     from pellucid.cluster.part_worker import PartResult

@@ -49,7 +49,8 @@ def run_prepare(
     With --cluster, a worker prepares one corpus of the run at a time, in a directory of its own
     inside DIR; what is written to standard output is then the list of them, for data.shards. The
     vocabulary is learned before, here, from all corpora, unless --tokenizer names one. All else is
-    as in `pellucid translate --cluster`. The trained model is that of one process, to the bit.
+    as in `pellucid translate --cluster`. A model trained on them is the same, to the bit, as on the
+    shards that one process makes.
     """
     options = locals()
     from pellucid.cpu import count_processors

@@ -88,6 +88,7 @@ def refuse_equal_names(works: Sequence[Work]) -> None:
             both = f"{by_name[work.name].title} and {work.title}"
             advice = "name one after the other, with two folders"
             raise ValueError(f"{both} would both be written to {work.name}; {advice}")
+
         by_name[work.name] = work
 
 
@@ -101,6 +102,7 @@ def read_parts(work: Work, lines_per_part: int, context: int = 0) -> Iterator[Pa
         hashes = [file_sha256(Path(file)).encode() for file in work.files]
         yield Part(0, 1, tuple(hashes), (), work.size)
         return
+
     if work.is_document:
         [file] = work.files
         content = Path(file).read_bytes()
