@@ -49,6 +49,7 @@ def convert_on_cluster(inputs: Sequence[str], outputs: Sequence[str], options: M
         start_worker=partial(partial, convert_part, written, languages),
         made_by=fingerprint(identity),
         lines_per_part=1,
+        made_in=folder,
     )
     forget_changed_files(job.folder, works)
     run_on_cluster(job, options["cluster"], plan_workers(options), identity, ConversionAccount)

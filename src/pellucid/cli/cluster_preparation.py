@@ -58,6 +58,7 @@ def prepare_on_cluster(run: "RunConfig", folder: Path, numbers: range | None, op
         start_worker=partial(partial, prepare_part, run, folder, tokenizer, options["cores"]),
         made_by=fingerprint(identity),
         lines_per_part=1,
+        made_in=folder,
     )
     _forget_damaged_shards(job, folder)
     forget_changed_files(job.folder, works)

@@ -41,6 +41,8 @@ class Job:
     made_by: str
     lines_per_part: int
     context: int = 0
+    made_in: Path | None = None
+    """Folder of the files that workers write themselves, where `folder` has the account of them alone."""
 
 
 def read_part_rows(job: Job, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
