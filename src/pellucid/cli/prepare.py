@@ -57,6 +57,10 @@ def run_prepare(
     from pellucid.training.config import read_run
     from pellucid.training.shard_writing import prepare_shards
 
+    # It was an option of one process once.
+    if workers is not None and cluster is None:
+        advice = "without it a thread is begun for each processor that the process may use (taskset)"
+        raise ValueError(f"--workers is for --cluster; {advice}")
     settings = read_run(Path(run_file), change or ())
     numbers = None if corpora is None else _read_numbers(corpora, len(settings.data.corpora))
     shards = settings.data.shards if isinstance(settings.data.shards, str) else None
