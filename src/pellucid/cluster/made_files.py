@@ -1,4 +1,4 @@
-"""Results that are files of their own, which a worker writes where they belong: what is kept of them is an account."""
+"""Results that are files which a worker writes where they belong: what is kept is an account."""
 
 import json
 from collections.abc import Sequence

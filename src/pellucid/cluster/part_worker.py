@@ -42,7 +42,7 @@ class Job:
     lines_per_part: int
     context: int = 0
     made_in: Path | None = None
-    """Folder of the files that workers write themselves, where `folder` has the account of them alone."""
+    """Folder of files that workers write themselves; `folder` then has their account."""
 
 
 def read_part_rows(job: Job, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,8 @@ from pellucid.store.atomic import file_sha256
 class Work:
     """Files to read side by side, line by line, and the name of their result; a document is read whole.
 
-    Files that `are_left_to_worker` are one part, which has their hashes alone: whoever works on it reads them.
+    Files that `are_left_to_worker` are one part, which has their hashes alone: whoever works on it
+    reads them.
     """
 
     files: tuple[str, ...]
