@@ -29,7 +29,7 @@ def with_shards(run: RunConfig, *folders: str) -> RunConfig:
 
 def test_parts_hold_what_one_process_prepares(call, run_parts, run, tmp_path):  # noqa: F811
     alone = call("prepare", "run.toml", "--out", "whole")
-    words = ("prepare", "run.toml", "--out", "all", "--cluster", "local")
+    words = ("prepare", "run.toml", "--out", "all", "--cluster", "local", "--workers", 2)
     shared = call(*words)
     assert (alone.exit_code, shared.exit_code) == (0, 0), shared.output
     folders = json.loads(shared.stdout)
@@ -72,3 +72,4 @@ def test_a_folder_of_whole_shards_is_not_made_into_one_of_parts(call, refuse, ru
     assert call("prepare", "run.toml", "--out", "whole").exit_code == 0
     sentence = refuse("prepare", "run.toml", "--out", "whole", "--cluster", "local")
     assert "holds shards that one process made; choose another --out" in sentence
+    assert "--workers is for --cluster; without it a thread" in refuse("prepare", "run.toml", "--workers", 2)

@@ -63,7 +63,7 @@ class ClusterBlocks:
             yield np.frombuffer(content, "<f8")
 
     def score_pairs(self, pairs: int, others: "OtherSources") -> "Iterator[BlockScores]":
-        """Yield the scores of a model for the pairs, of which there are so many, and for shuffled ones."""
+        """Yield the scores of a model for so many pairs, and for shuffled ones."""
         from pellucid.store.atomic import MANIFEST, file_sha256
         from pellucid.workflows.check.block_work import unpack_arrays
         from pellucid.workflows.check.evidence import BlockScores

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.cli.cluster_work import expand_files, expand_pairs, plan_workers, run_on_cluster
-from pellucid.cli.convert import convert_files
+from pellucid.cli.pair_conversion import convert_files
 
 if TYPE_CHECKING:
     from pellucid.cluster.part_worker import PartResult
@@ -49,6 +49,7 @@ def convert_on_cluster(inputs: Sequence[str], outputs: Sequence[str], options: M
         start_worker=partial(partial, convert_part, written, languages),
         made_by=fingerprint(identity),
         lines_per_part=1,
+        made_in=folder,
     )
     forget_changed_files(job.folder, works)
     run_on_cluster(job, options["cluster"], plan_workers(options), identity, ConversionAccount)

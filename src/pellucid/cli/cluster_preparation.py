@@ -58,6 +58,7 @@ def prepare_on_cluster(run: "RunConfig", folder: Path, numbers: range | None, op
         start_worker=partial(partial, prepare_part, run, folder, tokenizer, options["cores"]),
         made_by=fingerprint(identity),
         lines_per_part=1,
+        made_in=folder,
     )
     _forget_damaged_shards(job, folder)
     forget_changed_files(job.folder, works)
@@ -66,7 +67,7 @@ def prepare_on_cluster(run: "RunConfig", folder: Path, numbers: range | None, op
 
 
 def _find_tokenizer(run: "RunConfig", folder: Path, named: str | None) -> Path | None:
-    """Return the shards whose tokenizer all parts take, learned now if need be; None for that of an initial model."""
+    """Return the shards whose tokenizer all parts take, learned now if need be; None where a model has one."""
     from pellucid.training.shard_writing import prepare_tokenizer
 
     if named is not None:

@@ -218,7 +218,8 @@ def _say_end(job: "Job", progress: "JobProgress") -> None:
     """Say what was done, and what was not; exit with code 1 where anything was not."""
     there = f", {progress.count_before:,} were there" if progress.count_before else ""
     line = f"{progress.count_made:,} made at {progress.rate:,.0f} a second{there}"
-    typer.echo(f"pellucid: {line}; the results are in {os.path.relpath(job.folder)}", err=True)
+    folder = os.path.relpath(job.made_in or job.folder)
+    typer.echo(f"pellucid: {line}; the results are in {folder}", err=True)
 
     incomplete = [file for file in progress.files if file.problems or not file.is_complete]
     if not incomplete:

@@ -49,13 +49,18 @@ def run_prepare(
     With --cluster, a worker prepares one corpus of the run at a time, in a directory of its own
     inside DIR; what is written to standard output is then the list of them, for data.shards. The
     vocabulary is learned before, here, from all corpora, unless --tokenizer names one. All else is
-    as in `pellucid translate --cluster`. The trained model is that of one process, to the bit.
+    as in `pellucid translate --cluster`. A model trained on them is the same, to the bit, as on the
+    shards that one process makes.
     """
     options = locals()
     from pellucid.cpu import count_processors
     from pellucid.training.config import read_run
     from pellucid.training.shard_writing import prepare_shards
 
+    # It was an option of one process once.
+    if workers is not None and cluster is None:
+        advice = "without it a thread is begun for each processor that the process may use (taskset)"
+        raise ValueError(f"--workers is for --cluster; {advice}")
     settings = read_run(Path(run_file), change or ())
     numbers = None if corpora is None else _read_numbers(corpora, len(settings.data.corpora))
     shards = settings.data.shards if isinstance(settings.data.shards, str) else None

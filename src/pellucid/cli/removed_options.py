@@ -44,11 +44,6 @@ _ROWS = (
     ("mini", "--force", "remove the file first"),
     ("plan", "--seconds", "leave it out; updates are tried for five seconds"),
     (
-        "prepare",
-        "--workers",
-        "leave it out; a thread for each processor that the process may use (taskset) is begun",
-    ),
-    (
         "push",
         "--card-only",
         "write --card, which writes a file that is not there and uploads nothing",

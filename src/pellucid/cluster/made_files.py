@@ -1,4 +1,4 @@
-"""Results that are files of their own, which a worker writes where they belong: what is kept of them is an account."""
+"""Results that are files which a worker writes where they belong: what is kept is an account."""
 
 import json
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ def describe_files(paths: Sequence[Path]) -> bytes:
     files: dict[str, dict[str, object]] = {}
     for path in paths:
         files[str(path)] = {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+
     return json.dumps(files, ensure_ascii=False).encode() + b"\n"
 
 
@@ -30,5 +31,6 @@ def forget_changed_files(folder: Path, works: Sequence[Work]) -> None:
             is_same = describe_files(list(map(Path, json.loads(account)))) == account
         except (OSError, ValueError, TypeError):
             is_same = False
+
         if not is_same:
             results.forget()

@@ -41,6 +41,8 @@ class Job:
     made_by: str
     lines_per_part: int
     context: int = 0
+    made_in: Path | None = None
+    """Folder of files that workers write themselves; `folder` then has their account."""
 
 
 def read_part_rows(job: Job, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

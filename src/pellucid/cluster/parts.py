@@ -17,7 +17,8 @@ from pellucid.store.atomic import file_sha256
 class Work:
     """Files to read side by side, line by line, and the name of their result; a document is read whole.
 
-    Files that `are_left_to_worker` are one part, which has their hashes alone: whoever works on it reads them.
+    Files that `are_left_to_worker` are one part, which has their hashes alone: whoever works on it
+    reads them.
     """
 
     files: tuple[str, ...]
@@ -88,6 +89,7 @@ def refuse_equal_names(works: Sequence[Work]) -> None:
             both = f"{by_name[work.name].title} and {work.title}"
             advice = "name one after the other, with two folders"
             raise ValueError(f"{both} would both be written to {work.name}; {advice}")
+
         by_name[work.name] = work
 
 
@@ -101,6 +103,7 @@ def read_parts(work: Work, lines_per_part: int, context: int = 0) -> Iterator[Pa
         hashes = [file_sha256(Path(file)).encode() for file in work.files]
         yield Part(0, 1, tuple(hashes), (), work.size)
         return
+
     if work.is_document:
         [file] = work.files
         content = Path(file).read_bytes()

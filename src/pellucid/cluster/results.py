@@ -70,6 +70,7 @@ class Results:
         with atomic_file(self._part_path(record.number)) as write:
             write(record.as_json().encode() + b"\n")
             write(text)
+
         self.forget_tries(record.number)
 
     def _make_folder(self) -> None:
@@ -83,6 +84,7 @@ class Results:
         """Remove all that is known of the file, and its parts."""
         for path in (self.joined, self.index):
             path.unlink(missing_ok=True)
+
         shutil.rmtree(self.parts, ignore_errors=True)
 
     def count_try(self, number: int) -> int:

@@ -178,13 +178,12 @@ def evaluate_model(
     sources = [dev.sources[number] for number in own_lines]
     found = translate_sources(translator, sources, SearchConfig(beam=beam))
 
-    share = {
-        "losses": [(number, losses[number]) for number in own_batches],
-        "lines": [
-            (number, translation.text, translation.score)
-            for number, translation in zip(own_lines, found, strict=True)
-        ],
-    }
+    share: dict[str, list[Any]] = {"losses": [], "lines": []}
+    for number in own_batches:
+        share["losses"].append((number, losses[number]))
+    for number, translation in zip(own_lines, found, strict=True):
+        share["lines"].append((number, translation.text, translation.score))
+
     translations: dict[int, tuple[str, float]] = {}
     for text in workers.gather_texts(json.dumps(share)):
         shared = json.loads(text)
@@ -221,7 +220,8 @@ def share_lines(dev: DevSet, workers: Workers) -> list[int]:
     """Return the numbers of the dev lines that this worker translates.
 
     Shares are whole batches of lines of like length, as one worker would translate them, so that
-    scores are rounded as there; those of lines that are searched for again may be rounded otherwise.
+    scores are rounded as there. A line that is searched for again may have a score that is rounded
+    otherwise.
     """
     if workers.world_size == 1:
         return list(range(len(dev.sources)))

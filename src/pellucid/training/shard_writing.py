@@ -239,7 +239,7 @@ def prepare_shards(
 def prepare_tokenizer(run: RunConfig, out: Path, say: Say) -> None:
     """Learn the tokenizer of all corpora of a run, as for shards of the whole, and write it to `out`.
 
-    `out` becomes shards without a pair, of which `prepare_shards` takes the tokenizer for any part.
+    `out` becomes shards without a pair, and `prepare_shards` takes their tokenizer for any part.
     """
     out = out.resolve()
     _refuse_non_shards(out)

@@ -1,4 +1,4 @@
-"""What is found in a block of pairs by itself, in this process or in others, and later put together."""
+"""Faults, languages and scores of a block of pairs by itself, found in this process or in others."""
 
 import io
 import json
@@ -34,7 +34,7 @@ class BlockWork(Protocol):
         ...
 
     def score_pairs(self, pairs: int, others: OtherSources) -> Iterator[BlockScores]:
-        """Yield the scores of a model for the pairs, of which there are so many, and for shuffled ones."""
+        """Yield the scores of a model for so many pairs, and for shuffled ones."""
         ...
 
 
@@ -56,7 +56,7 @@ class WorkHere:
             yield language.find_wrong_languages(sources, targets)
 
     def score_pairs(self, pairs: int, others: OtherSources) -> Iterator[BlockScores]:
-        """Yield the scores of a model for the pairs, of which there are so many, and for shuffled ones."""
+        """Yield the scores of a model for so many pairs, and for shuffled ones."""
         assert self.score
         for start, sources, targets in read_blocks(self.read()):
             yield score_block(start, sources, targets, pairs, others, self.score)
@@ -103,6 +103,7 @@ class BlockFaults:
         """Read what `as_bytes` wrote."""
         arrays = unpack_arrays(content)
         stems, spellings = json.loads(arrays["texts"].tobytes())
+
         marks: dict[str, tuple[Ints, Floats]] = {}
         for name in PAIR_CHECKS:
             if f"{name}.places" in arrays:
@@ -112,6 +113,7 @@ class BlockFaults:
         for side in ("source", "target"):
             lengths = arrays[f"{side}.lengths"]
             words.append(WordIds(arrays[f"{side}.ids"], lengths, np.cumsum(lengths) - lengths))
+
         return cls(
             marks=marks,
             hashes=corpus_faults.PairHashes(
@@ -131,6 +133,7 @@ def find_block_faults(sources: Sequence[str], targets: Sequence[str]) -> BlockFa
         degrees = np.array(list(map(check, sources, targets)), np.float64)
         if name != "empty":
             degrees[empty] = 0
+
         places = np.flatnonzero(degrees)
         if len(places):
             marks[name] = places, degrees[places]
@@ -141,6 +144,7 @@ def find_block_faults(sources: Sequence[str], targets: Sequence[str]) -> BlockFa
     sides: list[WordIds] = []
     for side in (0, 1):
         sides.append(WordIds(*words.select(np.arange(side, 2 * len(sources), 2))))
+
     return BlockFaults(
         marks=marks,
         hashes=corpus_faults.hash_pairs(sources, targets),
@@ -153,6 +157,7 @@ def find_block_faults(sources: Sequence[str], targets: Sequence[str]) -> BlockFa
 def pack_arrays(arrays: dict[str, NDArray[Any]]) -> bytes:
     """Return arrays with their names as bytes (NumPy's .npz)."""
     content = io.BytesIO()
+
     np.savez(content, **arrays)  # pyright: ignore[reportArgumentType]
     return content.getvalue()
 

@@ -59,6 +59,7 @@ def hash_texts(texts: Sequence[str]) -> Ints:
     digests = bytearray()
     for text in texts:
         digests += blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
     return np.frombuffer(digests, "<i8").astype(np.int64)
 
 
@@ -189,6 +190,7 @@ def find_spellings(sources: Sequence[str], targets: Sequence[str]) -> Spellings:
             for character in set(text):
                 if plain_counterpart(character) is not None:
                     found.setdefault((side, character), []).append(place)
+
     return found
 
 

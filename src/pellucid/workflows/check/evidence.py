@@ -336,7 +336,9 @@ def score_block(
     own, other = score(sources, targets), score(others.draw(sources, random), targets)
     every = max(1, pairs // _SHUFFLED_PAIRS)
     some = slice(-start % every, None, every)
+
     third = score(others.draw(sources[some], random), targets[some])
+
     real = np.stack([own - other, own], axis=1)
     return BlockScores(real, np.stack([third - other[some], third], axis=1))
 

@@ -182,11 +182,13 @@ def _join_faults(blocks: Iterable[BlockFaults], report: CorpusReport) -> _FirstR
         start = report.pairs
         for name, (places, degrees) in block.marks.items():
             marks[name].append((start + places, degrees))
+
         spellings.add(start, block.spellings)
         hashes.append(block.hashes)
         numbers = vocabulary.join_stems(block.stems)
         for side, side_words in zip(words, block.words, strict=True):
             side.append(replace(side_words, ids=numbers[side_words.ids]))
+
         report.pairs += block.hashes.exact.shape[1]
 
     report.words = vocabulary
@@ -195,6 +197,7 @@ def _join_faults(blocks: Iterable[BlockFaults], report: CorpusReport) -> _FirstR
         if found:
             places, degrees = zip(*found, strict=True)
             report.marks[name] = np.concatenate(places), np.concatenate(degrees)
+
     joined = WordIds.join(words[0]), WordIds.join(words[1])
     return _FirstReading(corpus_faults.PairHashes.join(hashes), *joined, spellings)
 
@@ -209,6 +212,7 @@ def _sample_texts(rows: Rows, pairs: int) -> tuple[list[str], list[str]]:
     for _, source, target in islice(rows, 0, None, every):
         sources.append(source)
         targets.append(target)
+
     return sources, targets
 
 

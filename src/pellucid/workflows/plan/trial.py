@@ -28,7 +28,7 @@ from pellucid.training.update import update_within_memory
 
 @dataclass(frozen=True)
 class EpochBatches:
-    """The batches of an epoch, counted, and those of its beginning; each is a rectangle on either side.
+    """The batches of an epoch, counted, and the batches of its first window; each is a rectangle on either side.
 
     A shape is the rows of a batch, its source positions and its target positions. So many pairs as
     an epoch may have, only shapes and lengths that differ are kept, with the number of each.
@@ -110,7 +110,7 @@ _BITS = (
 
 
 class _RowCounts:
-    """The rows that differ among those of many arrays, each of two or three numbers, and how often each occurs."""
+    """Counts how often each row occurs in many arrays; a row has two or three numbers."""
 
     def __init__(self) -> None:
         """Begin without a row."""
