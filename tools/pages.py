@@ -59,9 +59,8 @@ def commands_page() -> str:
     counts = Counter(option for text in texts for option in read_options(text))
     shared = {option for option, count in counts.items() if count >= 2}
     introduction = (
-        "# The commands\n\nThese are all commands, each with its options and an example. `pellucid COMMAND --help` "
-        "says more about each and has more examples. Options and arguments that several commands have are explained "
-        "once, here; further down only their names are printed.\n\n"
+        "# The commands\n\nThis is what each command prints with `--help`. Options and arguments that several commands "
+        "have are explained once, here; further down only their names are printed.\n\n"
     )
     shared = {option for option in shared if not option[0].startswith("-h")}
     table = "".join(f"- `{name}`: {explanation}\n" for name, explanation in sorted(shared))
@@ -83,22 +82,13 @@ def read_options(text: str) -> dict[tuple[str, str], str]:
 
 
 def shorten_help(text: str, shared: set[tuple[str, str]]) -> str:
-    """Leave out what stands elsewhere: shared options and arguments, `--help`, and the examples but the first; the line
-    of usage; and what a command says about itself after its first sentence, unless it is a group of commands.
-    """
+    """Leave out what stands elsewhere: the explanations of shared options and arguments, `--help`, and the usage."""
     for (name, explanation), printed in read_options(text).items():
         if (name, explanation) in shared:
             text = text.replace(printed, f"  {name}")
     text = re.sub(r"\n  -h, --help(  .*(\n {20,}.*)*)?$", "", text, flags=re.MULTILINE)
     text = text.replace("\nOptions:\n\n", "\n").replace("\nOptions:\n```", "```")
-    text = re.sub(r"```\nUsage: .*\n\n", "```\n", text, count=1)
-    about, *options = re.split(r"\n(?=(?:Arguments|Options):\n)", text, maxsplit=1)
-    if options and "\n  Examples:\n" in options[0]:
-        text = "\n\n".join([*about.split("\n\n")[:2], options[0]])
-    before, heading, examples = text.partition("\n  Examples:\n")
-    # A line that begins further right goes on with the example above it.
-    first = re.split(r"\n(?=    \S)", examples.removesuffix("\n```\n"))[0]
-    return f"{before}\n  Example:\n{first}\n```\n" if heading else text
+    return re.sub(r"```\nUsage: .*\n\n", "```\n", text, count=1)
 
 
 def command_paths(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
