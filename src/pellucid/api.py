@@ -111,8 +111,8 @@ class Model:
     def into(self, language: str) -> "Model":
         """Return this multilingual model for one language to write; both share their weights.
 
-        A model for one language returns itself for the language that it writes. Raises ValueError for any other, with
-        the languages that there are.
+        A model for one language returns itself for the language that it writes. Raises ValueError
+        for any other, with the languages that there are.
 
             model.into("fr").translate("The ball is blue.").text
         """
@@ -185,13 +185,14 @@ class Model:
     ) -> Translation | list[Translation]:
         """Translate one text, or several lines in their order.
 
-        `search` takes the names of `SearchConfig`: beam, n_best, ... `terms` is a mapping from source terms to the
-        target terms that must translate them, or such pairs. `prefixes` is the text that each translation must begin
-        with: one for one text, otherwise one for each line. A line that cannot be translated as asked stays as it is,
-        with stop = "failed" and the reason in its notes; a warning names it. Raises ValueError for invalid search
-        settings, for a line that is not a text, and, naming them, for lines whose prefix leaves no room. A line
-        that is in `translation_memory` gets the translation there, with stop = "memory"; `remembered` shows the entry,
-        or the entry of a similar line, which is not used.
+        `search` takes the names of `SearchConfig`: beam, n_best, ... `terms` is a mapping from
+        source terms to the target terms that must translate them, or such pairs. `prefixes` is the
+        text that each translation must begin with: one for one text, otherwise one for each line. A
+        line that cannot be translated as asked stays as it is, with stop = "failed" and the reason
+        in its notes; a warning names it. Raises ValueError for invalid search settings, for a line
+        that is not a text, and, naming them, for lines whose prefix leaves no room. A line that is
+        in `translation_memory` gets the translation there, with stop = "memory"; `remembered` shows
+        the entry, or the entry of a similar line, which is not used.
         """
         config = SearchConfig.from_options(search)
         texts, beginnings = lines, prefixes
@@ -253,8 +254,9 @@ class Model:
     ) -> list[Translation]:
         """Translate the sentences of a document in their order, each read together with the one before it.
 
-        A blank line begins another document. A sentence that is too long with the one before it is translated alone,
-        and its notes say so. Raises ValueError for a model that was trained without context (`data.context`).
+        A blank line begins another document. A sentence that is too long with the one before it is
+        translated alone, and its notes say so. Raises ValueError for a model that was trained
+        without context (`data.context`).
 
             model.translate_document(["The ball is red.", "It is big."])[1].text
         """
@@ -277,8 +279,8 @@ class Model:
     ) -> Score | list[Score]:
         """Return the log-probability of a given translation, or of each of several: how likely the model writes it.
 
-        With `document` the sources belong together, as in `translate_document`. Raises ValueError for unequal numbers
-        of sources and targets, and for anything that is not a text.
+        With `document` the sources belong together, as in `translate_document`. Raises ValueError
+        for unequal numbers of sources and targets, and for anything that is not a text.
         """
         if batch < 0:
             raise ValueError(f"batch is {batch}, it must be 0 or more")
@@ -306,23 +308,27 @@ class Model:
     ) -> "Trace":
         """Translate one sentence and record everything that led there: pieces, tensors, steps, and the beam's tree.
 
-        The text, the score and the reason for stopping are the same as with `translate([sentence], beam=beam)`. A line
-        that is translated in several segments, as one of several sentences is, is traced in the segment with the number
-        `segment`, 1 first and the default; `trace.facts.part` lists all of them. With `sentences` = "keep" all its
-        sentences are read together. With a `target` there is no search: the model reads that translation, a text or
-        token ids with or without EOS, of the whole line, or of its part `segment`. `prefix_ids` are the tokens that the
-        translation must begin with, `edits` are changes made during the run (see `Trace.edited`), and with a `drawing`
-        the translation is drawn by chance instead of searched for.
+        The text, the score and the reason for stopping are the same as with `translate([sentence],
+        beam=beam)`. A line that is translated in several segments, as one of several sentences is,
+        is traced in the segment with the number `segment`, 1 first and the default;
+        `trace.facts.part` lists all of them. With `sentences` = "keep" all its sentences are read
+        together. With a `target` there is no search: the model reads that translation, a text or
+        token ids with or without EOS, of the whole line, or of its part `segment`. `prefix_ids` are
+        the tokens that the translation must begin with, `edits` are changes made during the run
+        (see `Trace.edited`), and with a `drawing` the translation is drawn by chance instead of
+        searched for.
 
-        `context` is the sentence before, for a model that was trained with it: the source begins with its pieces, as a
-        later segment begins with the segment before it. The translation has the `terms`, as with `translate`; a model
-        that was trained with terms reads them in the source, between marks. One that was trained with a memory reads a
-        similar unit of the `translation_memory` before the line; what the memory has for the very same line is to be
+        `context` is the sentence before, for a model that was trained with it: the source begins
+        with its pieces, as a later segment begins with the segment before it. The translation has
+        the `terms`, as with `translate`; a model that was trained with terms reads them in the
+        source, between marks. One that was trained with a memory reads a similar unit of the
+        `translation_memory` before the line; what the memory has for the very same line is to be
         given as the target.
 
-        `keep` says which tensors are captured, by patterns of their names ("decoder.*.cross.pattern"); by default all
-        of them up to 64 pieces a side, and the patterns up to 256. Raises ValueError, with the numbers, for a sentence
-        that is longer, for one that takes more than 1 GiB, and for a segment that the line does not have.
+        `keep` says which tensors are captured, by patterns of their names
+        ("decoder.*.cross.pattern"); by default all of them up to 64 pieces a side, and the patterns
+        up to 256. Raises ValueError, with the numbers, for a sentence that is longer, for one that
+        takes more than 1 GiB, and for a segment that the line does not have.
 
             trace = model.trace("The ball is blue.")
             trace["decoder.3.cross.pattern"].at(H=2)      # an array: target positions by source positions
@@ -365,11 +371,12 @@ class Model:
     ) -> "WordInfluence":
         """Find the training pairs that made a word of a translation likelier, and those that spoke against it.
 
-        The translation is the one that a search with this `beam` finds, or the `target`; `context` is the sentence
-        before it, for a model that was trained with it; `segment` is the part of the line that is meant, as in `trace`.
-        Up to `pairs` of each kind are returned, with the file and line of each. The model's states over its training
-        text must have been stored, once, by `pellucid remember`. Raises ValueError where they were not, and for a word
-        that is not in the translation.
+        The translation is the one that a search with this `beam` finds, or the `target`; `context`
+        is the sentence before it, for a model that was trained with it; `segment` is the part of
+        the line that is meant, as in `trace`. Up to `pairs` of each kind are returned, with the
+        file and line of each. The model's states over its training text must have been stored,
+        once, by `pellucid remember`. Raises ValueError where they were not, and for a word that is
+        not in the translation.
 
             found = model.find_influence("The ball is blue.", "azul")
             found.because[0].line, found.because[0].target        # the pair that taught it most
@@ -387,7 +394,8 @@ class Model:
     def verify(self, tolerance: float | None = None) -> "Verification":
         """Translate the lines of the model's reference anew, and say whether the same texts and scores come out.
 
-        Scores may differ by `tolerance`, in nats, by default 0.001. Raises ValueError for a model without a reference.
+        Scores may differ by `tolerance`, in nats, by default 0.001. Raises ValueError for a model
+        without a reference.
         """
         from pellucid.evaluate.reference import REFERENCE_FILE, TOLERANCE, compare_reference, read_reference
 
@@ -420,12 +428,14 @@ class Model:
     ) -> dict[str, dict[str, Any]]:
         """Translate the sources and return BLEU, chrF, TER and WER, each as {"score", "signature"}.
 
-        `references` has one text for each source, or several lists as sacreBLEU takes them: the first reference of
-        every source, then the second of every source, and so on; in a second or later list, None or a blank text means
-        that there is no such reference. Scores distinguish upper and lower case, except for a model that writes lower
-        case only (`tokenizer.lowercase`). The script of the references decides how words are cut, or `tokenize`, the
-        name of a tokenizer of sacreBLEU. Warns of translations that look tokenized. Raises ValueError for unequal
-        numbers, for anything that is not a text, and for a tokenizer that is unknown or not installed.
+        `references` has one text for each source, or several lists as sacreBLEU takes them: the
+        first reference of every source, then the second of every source, and so on; in a second or
+        later list, None or a blank text means that there is no such reference. Scores distinguish
+        upper and lower case, except for a model that writes lower case only
+        (`tokenizer.lowercase`). The script of the references decides how words are cut, or
+        `tokenize`, the name of a tokenizer of sacreBLEU. Warns of translations that look tokenized.
+        Raises ValueError for unequal numbers, for anything that is not a text, and for a tokenizer
+        that is unknown or not installed.
         """
         from pellucid.evaluate.score_words import explain_tokenized_text, require_score_tokenizer
         from pellucid.evaluate.scores import corpus_scores, reference_streams, refuse_unequal
