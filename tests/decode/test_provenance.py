@@ -39,7 +39,7 @@ def name(line: str, found: Callable, terms: Terms | None = None, *, no_terms=ref
 
     def make_search(again: TranslationTask) -> Callable:
         assert not again.config.provenance
-        return no_unit if again.terms is task.terms else no_terms
+        return no_terms if again.terms is not task.terms else no_unit or refuse
 
     [named] = NameOrigins(task, make_search, reads_units=no_unit is not None)(task.lines, found)
     origins = named.provenance or ()

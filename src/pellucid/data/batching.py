@@ -208,7 +208,7 @@ def slice_batch(batch: Batch, rows: slice) -> Batch:
     return replace(
         batch,
         source=source[:, :longest_source],
-        target_in=target_in[:, :longest_target],
+        target_in=batch.target_in[rows, :longest_target],
         target_out=target_out[:, :longest_target],
         indices=batch.indices[rows],
         target_tokens=int((target_out != PAD).sum()),
