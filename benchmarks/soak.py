@@ -78,9 +78,10 @@ LATELY = 10
 LEAST_LOAD = 0.1
 """Least load, as a share of the load at the beginning."""
 
-MOST_GROWTH = 0.1
-"""Growth of memory from the second tenth of the time to the last that is allowed: requests at a time differ in number,
-and so do models in memory, as a trace that is kept keeps the model that it is of."""
+MOST_GROWTH = 0.03
+"""Growth of memory from the fourth tenth of the time to the last that is allowed: by then all that is kept has been
+filled. Requests at a time differ in number, and so do models in memory, as a trace that is kept keeps what can make
+another one of its model."""
 
 LONG_ENOUGH = 300.0
 """Seconds from which a soak says something about memory."""
@@ -171,8 +172,7 @@ def run_soak(
         soak.tally.problems.append(f"the server said: {log_text[-1000:]}")
     if soak.status != 0 or not lines or lines[-1] != "stopped":
         soak.tally.problems.append(f"the server ended with {soak.status}, and said last: {lines[-1:]}")
-    # The first tenth is the warm-up.
-    _, warm, *_, end = soak.tenths
+    _, _, _, warm, *_, end = soak.tenths
     if seconds >= LONG_ENOUGH and end > (1 + MOST_GROWTH) * warm:
         soak.tally.problems.append(f"memory grew from {warm:,.0f} to {end:,.0f} MB")
     return soak
