@@ -46,11 +46,13 @@ def test_a_file_of_pairs_has_the_scores_of_one_process(call, model, run_parts, t
 def test_lines_in_the_middle_of_a_file_are_counted_and_read_with_those_before():
     translator, sources = context_model().translator, [line for line in LINES if line.strip()]
     targets = sources[::-1]
-    whole = translator.score(sources, targets, 0, document=True)
-    part = translator.score(sources[7:], targets[7:], 0, document=True, first_line=8, before=sources[6:7])
+    whole = scoring.score_pairs(translator, sources, targets, 0, document=True)
+    part = scoring.score_pairs(
+        translator, sources[7:], targets[7:], 0, document=True, first_line=8, before=sources[6:7]
+    )
     assert part == whole[7:]
     with pytest.raises(ValueError, match=r"target: this model takes .* line 9 has"):
-        translator.score(["Yes."] * 2, ["Yes.", "x " * 200], 0, first_line=8)
+        scoring.score_pairs(translator, ["Yes."] * 2, ["Yes.", "x " * 200], 0, first_line=8)
 
 
 def test_files_that_make_no_pairs_are_refused_before_ray_is_started(refuse, model, tmp_path):  # noqa: F811
