@@ -57,12 +57,11 @@ def commands_page() -> str:
         texts.append(f"## {' '.join([PACKAGE, *words])}\n\n```\n{strip_lines(result.output)}\n```\n")
 
     counts = Counter(option for text in texts for option in read_options(text))
-    shared = {option for option, count in counts.items() if count >= 2}
+    shared = {option for option, count in counts.items() if count >= 2 and not option[0].startswith("-h")}
     introduction = (
         "# The commands\n\nThis is what each command prints with `--help`. Options and arguments that several commands "
         "have are explained once, here; further down only their names are printed.\n\n"
     )
-    shared = {option for option in shared if not option[0].startswith("-h")}
     table = "".join(f"- `{name}`: {explanation}\n" for name, explanation in sorted(shared))
     return introduction + table + "\n" + "\n".join(shorten_help(text, shared) for text in texts)
 
@@ -298,7 +297,7 @@ def laws_page() -> str:
         laws = sum(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in tree.body)
         heading = path.stem.removeprefix("test_").replace("_", " ")
         link = f"[{heading}](../../{path.relative_to(SOURCE.parent).as_posix()})"
-        rows.append(f"- {link} ({laws}): {escape_cell(first_paragraph(path))}")
+        rows.append(f"- {link} ({laws}): {first_paragraph(path)}")
     return PROMISES + "\n".join(rows) + "\n"
 
 

@@ -5,26 +5,11 @@ from typing import Any
 
 import pytest
 
-from pellucid.cli import (
-    cluster_checking,
-    cluster_conversion,
-    cluster_distillation,
-    cluster_preparation,
-    cluster_scoring,
-    cluster_translation,
-)
 from pellucid.cli.cluster_work import Account
 from pellucid.cluster.part_worker import Job, PartWorker, read_part_rows
 from pellucid.cluster.results import Results
 
-COMMANDS = (
-    cluster_checking,
-    cluster_conversion,
-    cluster_distillation,
-    cluster_preparation,
-    cluster_scoring,
-    cluster_translation,
-)
+COMMANDS = ("checking", "conversion", "distillation", "preparation", "scoring", "translation")
 
 
 @pytest.fixture
@@ -45,5 +30,5 @@ def run_parts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, list[str]]]:
             written.append((results.joined.read_bytes(), list(account.lines())))
 
     for command in COMMANDS:
-        monkeypatch.setattr(command, "run_on_cluster", run)
+        monkeypatch.setattr(f"pellucid.cli.cluster_{command}.run_on_cluster", run)
     return written

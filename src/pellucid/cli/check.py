@@ -147,6 +147,7 @@ def run_check(
         make_score = None
         if model is not None:
             make_score = partial(make_pair_scores, os.path.abspath(model), target_language, device)
+        score = None  # its memory is for the workers
         work = ClusterBlocks(options, make_score)
     report = examine_corpus(read, held_out, examples, score, work)
     report.reasons = dict(skipped.counts)

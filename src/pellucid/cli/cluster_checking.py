@@ -46,6 +46,11 @@ class ClusterBlocks:
         require_sentences(files)
         self.files, self.make_score = tuple(files), make_score
 
+    @property
+    def has_model(self) -> bool:
+        """Whether workers can score pairs."""
+        return self.make_score is not None
+
     def find_faults(self) -> "Iterator[BlockFaults]":
         """Yield what single pairs show, and what is needed to compare pairs."""
         from pellucid.workflows.check.block_work import BlockFaults

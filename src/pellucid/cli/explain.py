@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import read_sentences, say_notes, write_report
+from pellucid.cli.files import (
+    read_sentences,
+    read_terms_and_memory,
+    say_notes,
+    write_report,
+)
 from pellucid.cli.options import (
     CONTEXT,
     JSON,
@@ -28,7 +33,6 @@ if TYPE_CHECKING:
     from pellucid.decode.alignment import Links
     from pellucid.interpret.influence.word_influence import InfluentialPair, WordInfluence
     from pellucid.interpret.trace.session import Trace
-    from pellucid.localize.terminology import Terms
     from pellucid.localize.translation_memory import TranslationMemory
 
 EXPLAIN_EXAMPLES = """\
@@ -128,8 +132,10 @@ def run_explain(
 
     if memory is not None and target is not None:
         raise ValueError("--memory and --target exclude each other: both say what the translation is")
+    from pellucid.store.manifest_checks import read_languages
+
     loaded = load(model, target_language=language)
-    terminology, units = _read_localization(loaded, terms, memory)
+    terminology, units = read_terms_and_memory(terms, memory, read_languages(loaded.manifest))
     if units is not None:
         target, units = _look_up(line, loaded, units)
     trace = loaded.trace(
@@ -147,25 +153,6 @@ def run_explain(
 
     if json or not html:
         write_report(json, map(manifest_with_answers, [trace]), walk_lines(trace))
-
-
-def _read_localization(
-    model: "Model", terms: str | None, memory: str | None
-) -> "tuple[Terms | None, TranslationMemory | None]":
-    """Return the terms and the translation memory that two files hold, for the languages of a model."""
-    from pellucid.store.manifest_checks import read_languages
-
-    languages = read_languages(model.manifest) or ()
-    terminology = units = None
-    if terms is not None:
-        from pellucid.localize.terminology import Terms
-
-        terminology = Terms.read(terms, *languages)
-    if memory is not None:
-        from pellucid.localize.translation_memory import TranslationMemory
-
-        units = TranslationMemory.read(memory, *languages)
-    return terminology, units
 
 
 def _look_up(line: str, model: "Model", units: "TranslationMemory") -> "tuple[str | None, TranslationMemory | None]":

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pellucid.api import Model
     from pellucid.decode.scoring import Score
     from pellucid.decode.translation import Translation
+    from pellucid.localize.terminology import Terms
+    from pellucid.localize.translation_memory import TranslationMemory
 
 # Translation of characters that some readers take for the end of a line into JSON escapes.
 _LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
@@ -204,6 +206,23 @@ def say_notes(notes: Iterable[str]) -> None:
 def write_report(json: bool, objects: Iterable[Any], lines: Iterable[str]) -> None:
     """Write objects to standard output as lines of JSON or, without `json`, the lines that people read."""
     write_lines(map(json_line, objects) if json else lines)
+
+
+def read_terms_and_memory(
+    terms: str | None, memory: str | None, languages: tuple[str, str] | None
+) -> "tuple[Terms | None, TranslationMemory | None]":
+    """Read the files of --terms and --memory in these languages; None for one that is not named."""
+    codes = languages or ()
+    terminology = remembered = None
+    if terms is not None:
+        from pellucid.localize.terminology import Terms
+
+        terminology = Terms.read(terms, *codes)
+    if memory is not None:
+        from pellucid.localize.translation_memory import TranslationMemory
+
+        remembered = TranslationMemory.read(memory, *codes)
+    return terminology, remembered
 
 
 def score_lines(scores: "Iterable[Score]", json: bool) -> Iterator[str]:

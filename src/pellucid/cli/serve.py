@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from pellucid.cli.files import require_file
+from pellucid.cli.files import read_terms_and_memory, require_file
 from pellucid.cli.options import (
     DEVICE,
     ENGINE,
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from socket import socket
 
     from pellucid.api import Model
-    from pellucid.localize.terminology import Terms
-    from pellucid.localize.translation_memory import TranslationMemory
     from pellucid.serve.directions import Direction
     from pellucid.serve.service import Service
     from pellucid.serve.settings import Languages
@@ -161,7 +159,7 @@ def run_serve(
         languages = Languages.from_manifest(loaded.manifest, source, target)
         if terms or memory:
             _require_one_direction(loaded, languages, model)
-        terminology, remembered = _read_terms_and_memory(terms, memory, languages)
+        terminology, remembered = read_terms_and_memory(terms, memory, languages.codes)
         app = create_app(
             loaded,
             limits,
@@ -271,19 +269,6 @@ def _require_one_direction(loaded: "Model", languages: "Languages", model: str) 
     if loaded.is_multilingual and not languages.are_named:
         advice = f"only for one direction of {model}; choose it: en:es={model}"
         raise ValueError(f"--memory and --terms: {advice}")
-
-
-def _read_terms_and_memory(
-    terms: str | None, memory: str | None, languages: "Languages"
-) -> "tuple[Terms | None, TranslationMemory | None]":
-    """Read the files of --terms and --memory in these languages; None for one that is not named."""
-    from pellucid.localize.terminology import Terms
-    from pellucid.localize.translation_memory import TranslationMemory
-
-    codes = languages.codes or ()
-    terminology = None if terms is None else Terms.read(terms, *codes)
-    remembered = None if memory is None else TranslationMemory.read(memory, *codes)
-    return terminology, remembered
 
 
 def _find_training_text(loaded: "Model", host: str) -> "TrainingText | None":

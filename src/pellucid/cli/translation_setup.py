@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cli.files import require_file, set_language
+from pellucid.cli.files import read_terms_and_memory, require_file, set_language
 from pellucid.cli.options import search_settings
 
 if TYPE_CHECKING:
@@ -132,17 +132,7 @@ def set_up_translation(loaded: "Model", options: Mapping[str, Any], is_document:
         advice = f"pellucid calibrate {directory}"
         raise ValueError(f"{directory} has no calibration, so its confidence is not known: {advice}")
 
-    terminology = None
-    if terms is not None:
-        from pellucid.localize.terminology import Terms
-
-        terminology = Terms.read(terms, *(languages or ()))
-    remembered = None
-    if memory is not None:
-        from pellucid.localize.translation_memory import TranslationMemory
-
-        remembered = TranslationMemory.read(memory, *(languages or ()))
-
+    terminology, remembered = read_terms_and_memory(terms, memory, languages)
     search = choose_search(options)
     # Grades follow from the log-probabilities, unless speed was asked for.
     if is_calibrated and not any(text.startswith("scores") for text in options["change"] or ()):

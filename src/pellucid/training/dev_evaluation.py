@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from statistics import fmean
 from typing import Any
 
@@ -12,7 +12,7 @@ from pellucid.data.corpus import SentencePairs
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.corpus_sources import translate_sources
-from pellucid.decode.request import SearchConfig
+from pellucid.decode.request import SearchConfig, batch_by_length
 from pellucid.decode.torch_engine import TorchEngine
 from pellucid.decode.torch_models import inference_only
 from pellucid.decode.translator import Translator
@@ -226,9 +226,7 @@ def share_lines(dev: DevSet, workers: Workers) -> list[int]:
     if workers.world_size == 1:
         return list(range(len(dev.sources)))
     ids = encode_with_context(dev.tokenizer, dev.sources)
-    longest_first = sorted(range(len(ids)), key=lambda number: -len(ids[number]))
-    size = TorchEngine.batch_size
-    own: list[int] = []
-    for start in range(workers.rank * size, len(ids), workers.world_size * size):
-        own += longest_first[start : start + size]
-    return own
+    lengths = dict(enumerate(map(len, ids)))
+    batches = batch_by_length(lengths, TorchEngine.batch_size, SearchConfig.batch_tokens)
+    own = islice(batches, workers.rank, None, workers.world_size)
+    return list(chain.from_iterable(own))

@@ -200,14 +200,10 @@ class Replicated(Workers):
         return values.tolist()
 
     def require_same(self, what: str, fingerprint: str) -> None:
-        sha256 = hashlib.sha256(fingerprint.encode()).digest()
-        digest = torch.frombuffer(bytearray(sha256), dtype=torch.uint8)
-        digests = [torch.empty_like(digest, device=self.device) for _ in range(self.world_size)]
-        distributed.all_gather(digests, digest.to(self.device))
-
+        digests = self.gather_texts(hashlib.sha256(fingerprint.encode()).hexdigest())
         differing = []
-        for rank, other in enumerate(digests):
-            if not torch.equal(other, digests[0]):
+        for rank, digest in enumerate(digests):
+            if digest != digests[0]:
                 differing.append(str(rank))
         if differing:
             raise TrainingFailed(

@@ -25,6 +25,11 @@ BLOCK = 2048
 class BlockWork(Protocol):
     """Goes through the blocks of a corpus, in order, and says of each what is asked."""
 
+    @property
+    def has_model(self) -> bool:
+        """Whether it can score pairs."""
+        ...
+
     def find_faults(self) -> "Iterator[BlockFaults]":
         """Yield what single pairs show, and what is needed to compare pairs."""
         ...
@@ -44,6 +49,11 @@ class WorkHere:
     def __init__(self, read: Callable[[], Rows], score: ScorePairs | None = None) -> None:
         """Nothing is read yet."""
         self.read, self.score = read, score
+
+    @property
+    def has_model(self) -> bool:
+        """Whether it can score pairs."""
+        return self.score is not None
 
     def find_faults(self) -> "Iterator[BlockFaults]":
         """Yield what single pairs show, and what is needed to compare pairs."""

@@ -201,7 +201,7 @@ class SpellingLines:
         self._places: dict[tuple[str, str], array[int]] = {}
         self._common = set[tuple[str, str]]()
 
-    def add(self, start: int, spellings: "Spellings") -> None:
+    def add(self, start: int, spellings: Spellings) -> None:
         """Count the characters of a block of pairs; its first pair has the place `start`."""
         for key, places_in_block in spellings.items():
             if key in self._common:

@@ -120,9 +120,9 @@ def examine_corpus(
     """Return what is wrong with a corpus, which is read four times; `against` are sentences of test sets.
 
     With `score`, the scores of a model decide which pairs are no translations, and the corpus
-    is read once more. `work` does what can be done block by block; by default it is done here. With
-    it, `score` is not called, and says only that there is a model. Raises ValueError for a corpus
-    without pairs, for a model that cannot judge it, and for every fault that reading finds.
+    is read once more. `work`, which has its own scores, does elsewhere what can be done block by
+    block. Raises ValueError for a corpus without pairs, for a model that cannot judge it, and for
+    every fault that reading finds.
     """
     report = CorpusReport()
     work = work or WorkHere(read, score)
@@ -142,7 +142,7 @@ def examine_corpus(
     report.lengths = first.hashes.lengths[:2]
     _judge_pairs(report, first, degrees, filled)
     sample = _sample_texts(read(), report.pairs)
-    if score is not None:
+    if work.has_model:
         scores = work.score_pairs(report.pairs, evidence.OtherSources(sample[0]))
         degrees["not_translation"] = _judge_by_model(report, scores)
     language = LanguageModel(*sample)

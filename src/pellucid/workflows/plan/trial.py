@@ -104,9 +104,8 @@ def find_shape(encoded: EncodedPairs, batch: NDArray[np.integer]) -> tuple[int, 
     return len(batch), int(sides[0].max()), int(sides[1].max())
 
 
-_BITS = (
-    21  # of a number in a row: three make a whole number, which is sorted much faster than a row
-)
+# Bits of a number in a row: three make a whole number, which is sorted much faster than a row.
+_BITS = 21
 
 
 class _RowCounts:
