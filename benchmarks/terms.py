@@ -119,6 +119,7 @@ def make_phrase_cases(sentences: int) -> dict[str, list[Case]]:
             cases.append(make_case(phrase, [(*pairs[0], target)]))
         if len(pairs) > 1:
             kinds["two words"].append(make_case(phrase, [(*pair, generator.choice(words)) for pair in pairs[:2]]))
+    kinds["two nouns or adjectives"] = list(islice(paired_cases(held_back), sentences))
     kinds["another adjective, not in the form of the glossary"] = list(islice(inflected_cases(held_back), sentences))
     return kinds
 
@@ -136,6 +137,41 @@ def linked_words(phrase: Phrase) -> list[tuple[str, str]]:
         and source[i].isalpha()
         and target[j].isalpha()
     ]
+
+
+def paired_cases(phrases: list[Phrase]) -> Iterator[Case]:
+    """Yield phrases with two nouns or adjectives that become others, in the form that the first ones have.
+
+    A glossary has nouns for nouns. The other noun has the gender and the number of the one in the phrase, so that
+    nothing else in the sentence changes; the other adjective belongs to the same verb, ser or estar.
+    """
+    generator = random.Random(7)
+    every = [noun for group in lexicon.nouns_of.values() for noun in group]
+    nouns = [noun for noun in every if not noun.takes_el and not noun.plural_only]
+    adjectives = [word for group in lexicon.adjectives_of.values() for word in group]
+    for phrase in phrases:
+        terms: list[tuple[str, str, str]] = []
+        for source, target in linked_words(phrase):
+            alike: list[str] = []
+            for noun in nouns:
+                if source in noun.english and target in noun.spanish:
+                    number, kind = noun.spanish.index(target), kind_of_noun(noun)
+                    alike = [other.spanish[number] for other in nouns if kind_of_noun(other) == kind]
+            for adjective in adjectives:
+                if source == adjective.english and target in adjective.forms:
+                    form, copula = adjective.forms.index(target), adjective.copula
+                    alike = [other.forms[form] for other in adjectives if other.copula == copula]
+            others = sorted(set(alike) - set(split_into_words(phrase.target)))
+            if others:
+                terms.append((source, target, generator.choice(others)))
+        if len(terms) > 1:
+            yield make_case(phrase, generator.sample(terms, 2))
+
+
+def kind_of_noun(noun: lexicon.Noun) -> tuple[bool, bool, str]:
+    """Return what else in a sentence depends on a noun: gender, whether it is counted, and whether it lives."""
+    living = noun.group if noun.group in ("people", "kin", "animals") else "thing"
+    return noun.feminine, noun.counted, "people" if living == "kin" else living
 
 
 def inflected_cases(phrases: list[Phrase]) -> Iterator[Case]:

@@ -11,6 +11,7 @@ from pellucid.decode.request import Hypothesis, SearchConfig
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.splitting import SENTENCE_BY_SENTENCE, SplitLines
 from pellucid.decode.translator import Translator
+from pellucid.localize.terminology import Terms
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 
 FAST = SearchConfig(method="greedy", max_extra=3)
@@ -179,6 +180,56 @@ def test_small_letters_and_words_in_capitals_are_read_as_the_training_text_write
         assert make_translator(habit).translate(["the ball is blue."], FAST)[0].pieces != plain.pieces
 
 
+@pytest.mark.parametrize(
+    ("line", "plain", "words"),
+    [
+        ("The ball is in the hosue.", "The ball is in the house.", [("hosue", "house")]),
+        ("The ball is in the hoouse.", "The ball is in the house.", [("hoouse", "house")]),
+        ("The ball is in the watter, in the hosue.", "The ball is in the water, in the house.", None),
+        ("Hosue and water.", "House and water.", [("Hosue", "House")]),
+        ("THE BALL IS IN THE HOSUE.", "The ball is in the house.", [("hosue", "house")]),
+        # What may be a name, or is no text, stays.
+        ("The Hosue is blue.", "The Hosue is blue.", []),
+        ("See {hosue} and www.hosue.com.", "See {hosue} and www.hosue.com.", []),
+    ],
+)
+def test_a_misspelled_word_is_read_as_the_one_that_the_training_text_has(line: str, plain: str, words: list | None):
+    learned = make_translator(PLAIN_PROFILE)
+    [ours], [theirs] = learned.translate([line], FAST), learned.translate([plain], FAST)
+    assert ours.source_pieces == theirs.source_pieces
+    assert ours.pieces == theirs.pieces
+    for word, intended in words or []:
+        assert any(f"“{word}”" in note and f"“{intended}”" in note for note in ours.notes)
+    if words == []:
+        assert ours.notes == theirs.notes
+    # Nobody knows the words of a model without a profile.
+    assert make_translator().translate([line], FAST)[0].source_pieces != theirs.source_pieces or line == plain
+
+
+def test_a_language_that_writes_its_nouns_with_a_capital_has_them_mended():
+    nouns = replace(PLAIN_PROFILE, words=("das", "ist", "Haus", "Wasser", "Sprache"))
+    read = SourceReader(small_tokenizer(), nouns).read("Das ist die Sparche.")
+    assert (read.text, read.misspelled) == ("Das ist die Sprache.", (("Sparche", "Sprache"),))
+
+
+def test_a_term_of_the_user_is_no_misspelled_word():
+    learned = make_translator(PLAIN_PROFILE)
+    terms = Terms.from_pairs({"hosue": "Zorplat"})
+    [with_term], [without] = (
+        learned.translate(["The ball is in the hosue."], FAST, terms=terms),
+        learned.translate(["The ball is in the hosue."], replace(FAST, reading="keep")),
+    )
+    assert with_term.source_pieces == without.source_pieces
+
+
+def test_words_that_were_mended_keep_their_places():
+    learned = make_translator(PLAIN_PROFILE)
+    config = SearchConfig(method="greedy", max_extra=3, alignments=True)
+    lines = ["The ball is in the watter, in the hosue.", "The ball is in the water, in the house."]
+    ours, theirs = learned.translate(lines, config)
+    assert ours.alignment == theirs.alignment
+
+
 def test_sentences_in_small_letters_are_not_missed():
     """The translation of one may begin with a small letter behind another that does not."""
 
@@ -227,7 +278,8 @@ def test_protected_text_keeps_its_case_in_a_line_of_capitals():
 
 
 @pytest.mark.parametrize(
-    "line", ["THE BALL IS BLUE.", "The Ball Is Blue.", '"The ball is blue."', "3) (The ball is blue.)"]
+    "line",
+    ["THE BALL IS BLUE.", "The Ball Is Blue.", "The hosue is blue.", '"The ball is blue."', "3) (The ball is blue.)"],
 )
 def test_a_text_is_read_as_it_is_where_nobody_wants_it_adapted(line: str):
     reader = SourceReader(small_tokenizer(), PLAIN_PROFILE)

@@ -383,7 +383,22 @@ def test_lines_are_split_and_joined_as_in_python(translates_numbers: bool, tmp_p
         assert ours["score"] == approx_log_prob(theirs.score)
 
 
-WORDS = ("the", "ball", "is", "blue", "house", "John", "NATO", "it", "new", "where", "l'eau", "straße", "yes")
+WORDS = (
+    "the",
+    "ball",
+    "is",
+    "blue",
+    "house",
+    "John",
+    "NATO",
+    "it",
+    "new",
+    "where",
+    "l'eau",
+    "straße",
+    "yes",
+    "language",
+)
 PROFILES = {
     "alone": SourceProfile(sources=100, sentences=(100,), words=WORDS, small_letters=0),
     "pairs": SourceProfile(
@@ -426,6 +441,8 @@ READ_LINES = [
     "The `code. It` is new. %s is. ${HOME}. Yes.",
     "The ball is blue.The house is new. 😀 It is. 👍🏽",
     "\u00a0 The ball.\u2009It is new.\u200b ",
+    "The hosue is bleu, wehre it is. HOSUE! THE HOUUSE IS NEWW. Hosue or Jhon; The Lnaguage of the langauge, lamguage.",
+    "www.hosue.com {hosue} l'hosue hosue-hosue hosue.x x.hosue hosue: hosue_ 'hosue' “hosue” straßße STARSSE Wehre",
     "  ",
     "12",
 ]

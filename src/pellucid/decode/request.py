@@ -92,8 +92,8 @@ class SearchConfig:
     ] = "auto"
     reading: Annotated[
         Literal["adapt", "keep"],
-        "text in capitals, between marks or with spellings that the training text did not have: read it as that text "
-        "has it and give its translation the form back (adapt), or read it as it is (keep)",
+        "text in capitals, between marks, with spellings that the training text did not have or misspelled words: "
+        "read it as that text has it and give its translation the form back (adapt), or read it as it is (keep)",
     ] = "adapt"
     repetition: Annotated[
         Literal["retry", "keep"],

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.text.casing import (
@@ -16,8 +17,13 @@ from pellucid.data.text.casing import (
     restore_capital_words,
     restore_casing,
 )
+from pellucid.data.text.misspellings import LONE_WORD, find_intended
+from pellucid.data.text.protected import find_protected
 from pellucid.data.text.spelling import PlainText, plain_counterpart, show_character, spell_plainly
 from pellucid.data.tokenizer import UNK, Tokenizer
+
+if TYPE_CHECKING:
+    from pellucid.decode.terms.matches import Terminology
 
 CASING_NOTES: dict[Casing, str] = {
     "capitals": "read without its capitals, of which the training text has few",
@@ -31,7 +37,8 @@ CASING_NOTES: dict[Casing, str] = {
 class ReadText:
     """The text that a model reads for a user's text, and what its translation gets back.
 
-    `cased` is the user's text in plain spelling, in the case that it had.
+    `cased` is the user's text in plain spelling, in the case that it had. `misspelled` has the
+    words that were read as another one: (as it was, as it was read).
     """
 
     text: str
@@ -39,6 +46,7 @@ class ReadText:
     casing: Casing | None = None
     target_language: str | None = None
     cased: str = ""
+    misspelled: tuple[tuple[str, str], ...] = ()
 
     def restore(self, translation: str) -> str:
         """Return a translation in the case, and with the spellings of copied words, that the user's text had."""
@@ -51,9 +59,12 @@ class ReadText:
         return translation
 
     @property
-    def note(self) -> str | None:
-        """A sentence about the case, where it was changed."""
-        return None if self.casing is None else CASING_NOTES[self.casing]
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about the case and about misspelled words, where they were changed."""
+        notes = [] if self.casing is None else [CASING_NOTES[self.casing]]
+        for word, intended in self.misspelled:
+            notes.append(f"“{word}”, an unknown word, was read as “{intended}”")
+        return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -99,25 +110,68 @@ class SourceReader:
             return frozenset()
         return self.profile.unknown_marks
 
-    def read(self, text: str, keep_case: bool = False) -> ReadText:
+    def read(self, text: str, keep_case: bool = False, terms: Iterable[str] = ()) -> ReadText:
         """Return what the model reads for a text without tags.
 
-        `keep_case` leaves its capitals alone.
+        `keep_case` leaves its capitals alone, and the words of `terms` stay as they are.
         """
         plain = spell_plainly(text, self.knows)
         casing = None if keep_case else self.find_casing(plain.text)
-        changed = plain if plain.respelled else None
-        if casing is None:
-            return ReadText(plain.text, changed)
+        read = ReadText(plain.text, plain if plain.respelled else None)
+        if casing is not None:
+            read = replace(
+                read,
+                text=self._recase(plain.text, casing),
+                casing=casing,
+                target_language=self.target_language,
+                cased=plain.text,
+            )
+        return self._mend_spelling(read, terms) if self.profile is not None and self.adapts else read
 
+    def _recase(self, text: str, casing: Casing) -> str:
+        """Return a text in the case in which the training text has its words."""
         assert self.profile is not None
         recase = recase_capital_words if casing == "words" else partial(recase_sentence, casing=casing)
-        recased = recase(
-            plain.text,
+        return recase(
+            text,
             word_forms=self.profile.word_forms,
             capitalise_unknown=self._capitalise_unknown,
         )
-        return ReadText(recased, changed, casing, self.target_language, plain.text)
+
+    def _mend_spelling(self, read: ReadText, terms: Iterable[str]) -> ReadText:
+        """Return a text with the words in the place of those that are misspelled for them."""
+        assert self.profile is not None
+        forms, text = self.profile.word_forms, read.text
+        words = [*LONE_WORD.finditer(text)]
+        unknown = [match for match in words if match[0].upper() not in forms]
+        if not unknown:
+            return read
+
+        kept = {word.lower() for term in terms for word in term.split()}
+        protected = [match.span() for match in find_protected(text)]
+        mended, misspelled, previous_end = "", list[tuple[str, str]](), 0
+        for match in unknown:
+            word, (start, end) = match[0], match.span()
+            if word.lower() in kept or any(first < end and start < last for first, last in protected):
+                continue
+            intended = self._find_intended(word, is_first=match is words[0])
+            if intended is not None:
+                misspelled.append((word, intended))
+                mended += text[previous_end:start] + intended
+                previous_end = end
+        return replace(read, text=mended + text[previous_end:], misspelled=tuple(misspelled))
+
+    def _find_intended(self, word: str, is_first: bool) -> str | None:
+        """Return the word that an unknown one is meant to be, or None; a word with a capital may be a name."""
+        has_capital = not word.islower() and word == word.capitalize()
+        if word.islower() or (has_capital and self._capitalise_unknown):
+            intended = find_intended(word, self._known_words)
+            if intended is not None:
+                return intended
+        if has_capital and is_first:
+            intended = find_intended(word.lower(), self._known_words)
+            return None if intended is None else intended.capitalize()
+        return None
 
     def find_casing(self, text: str) -> Casing | None:
         """Return the casing of a text that the model did not learn, or None where it can be read as it is."""
@@ -174,6 +228,11 @@ class SourceReader:
         return frozenset("".join(self.tokenizer.source_names)) | {"\u2581"}
 
     @cached_property
+    def _known_words(self) -> dict[str, None]:
+        """Words of the training text, the commonest first."""
+        return {} if self.profile is None else dict.fromkeys(self.profile.words)
+
+    @cached_property
     def _capitalise_unknown(self) -> bool:
         return self.profile is not None and self.profile.capitalises_nouns
 
@@ -181,8 +240,8 @@ class SourceReader:
 class SourceEncoder:
     """Texts as the model reads them and their token ids, each read and encoded once."""
 
-    def __init__(self, reader: SourceReader):
-        self.reader = reader
+    def __init__(self, reader: SourceReader, terms: "Terminology | None" = None):
+        self.reader, self.terms = reader, terms
         self._read: dict[tuple[str, bool], ReadText] = {}
         self._ids: dict[str, list[int]] = {}
 
@@ -190,7 +249,8 @@ class SourceEncoder:
         """Return what the model reads for a text."""
         key = text, keep_case
         if key not in self._read:
-            self._read[key] = self.reader.read(text, keep_case)
+            terms = [] if self.terms is None else [match.source for match in self.terms.matches(text)]
+            self._read[key] = self.reader.read(text, keep_case, terms)
         return self._read[key]
 
     def encode_all(self, texts: Iterable[tuple[str, bool]]) -> None:

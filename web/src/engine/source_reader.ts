@@ -1,5 +1,7 @@
 // Texts as the model has learned to read them, by a profile of its training text: decode/source_reader.py and data/source_profile.py.
 import { type Casing, hasCapitalisedNouns, isInCapitals, isInSmallLetters, isInTitleCase, recaseCapitalWords, recaseSentence, restoreCapitalWords, restoreCasing } from "./casing";
+import { findIntended, LONE_WORD } from "./misspellings";
+import { findProtected } from "./protected";
 import { findCounterpart, type PlainText, restoreSpelling, spellPlainly } from "./spelling";
 import { MARK_KINDS, type MarkKind } from "./surroundings";
 import type { TokenizerSide } from "./tokenizer";
@@ -33,8 +35,13 @@ export interface ReadText {
   casing: Casing | null;
   /** The user's text in plain spelling, in the case that it had. */
   cased: string;
-  /** A sentence about the case, where it was changed. */
-  note: string | null;
+  /** Sentences about the case and about misspelled words, where they were changed. */
+  notes: string[];
+}
+
+function capitalise(word: string): string {
+  const [first = "", ...rest] = word;
+  return first.toUpperCase() + rest.join("");
 }
 
 /** Turns texts of users into texts like those that a model was trained on; without a profile, only unknown characters change. */
@@ -44,6 +51,7 @@ export class SourceReader {
   readonly unknownMarks: ReadonlySet<MarkKind>;
   private readonly characters: ReadonlySet<string>;
   private readonly forms = new Map<string, string>();
+  private readonly ranks: ReadonlyMap<string, number>;
   private readonly capitalisesUnknown: boolean;
   private readonly continuations: ReadonlySet<string>;
 
@@ -51,11 +59,12 @@ export class SourceReader {
     tokenizer: TokenizerSide,
     private readonly lowercase: boolean,
     private readonly profile: SourceProfile | null,
-    words: readonly string[],
+    private readonly words: readonly string[],
     private readonly targetLanguage: string | null,
   ) {
     this.characters = new Set([...tokenizer.names.join(""), "\u2581"]);
     for (const word of [...words].reverse()) this.forms.set(word.toUpperCase(), word);
+    this.ranks = new Map(words.map((word, rank) => [word, rank]));
     this.capitalisesUnknown = hasCapitalisedNouns(words);
     this.continuations = new Set(Object.keys(profile?.continuations ?? {}));
     const sentences = profile?.sentences ?? [];
@@ -78,12 +87,51 @@ export class SourceReader {
     const casing = keepsCase ? null : this.findCasing(spelled.text);
     const plain = spelled.respelled.length ? spelled : null;
     const cased = spelled.text;
-    if (!casing) return { text: cased, plain, casing, cased, note: null };
-    const recased =
-      casing === "words"
-        ? recaseCapitalWords(cased, this.forms, this.capitalisesUnknown)
-        : recaseSentence(cased, casing, this.forms, this.capitalisesUnknown);
-    return { text: recased, plain, casing, cased, note: CASING_NOTES[casing] };
+    const recased = casing ? this.recase(cased, casing) : cased;
+    const notes = casing ? [CASING_NOTES[casing]] : [];
+    if (!this.profile) return { text: recased, plain, casing, cased, notes };
+    const mended = this.mendSpelling(recased);
+    return { text: mended.text, plain, casing, cased, notes: [...notes, ...mended.notes] };
+  }
+
+  private recase(text: string, casing: Casing): string {
+    if (casing === "words") return recaseCapitalWords(text, this.forms, this.capitalisesUnknown);
+    return recaseSentence(text, casing, this.forms, this.capitalisesUnknown);
+  }
+
+  /** Puts words in the place of those that are misspelled for them. */
+  private mendSpelling(text: string): { text: string; notes: string[] } {
+    const found = [...text.matchAll(LONE_WORD)];
+    const unknown = found.filter(([word]) => !this.forms.has(word.toUpperCase()));
+    const notes: string[] = [];
+    if (!unknown.length) return { text, notes };
+    const kept = findProtected(text);
+    let [mended, previousEnd] = ["", 0];
+    for (const match of unknown) {
+      const [word] = match;
+      const [start, end] = [match.index, match.index + word.length];
+      if (kept.some(([first, last]) => first < end && start < last)) continue;
+      const intended = this.findIntended(word, match === found[0]);
+      if (intended === null) continue;
+      notes.push(`“${word}”, an unknown word, was read as “${intended}”`);
+      mended += text.slice(previousEnd, start) + intended;
+      previousEnd = end;
+    }
+    return { text: mended + text.slice(previousEnd), notes };
+  }
+
+  /** Finds the word that an unknown one is meant to be; one with a capital may be a name. */
+  private findIntended(word: string, isFirst: boolean): string | null {
+    const small = word.toLowerCase();
+    const isSmall = word === small && word !== word.toUpperCase();
+    const hasCapital = word !== small && word === capitalise(small);
+    if (isSmall || (hasCapital && this.capitalisesUnknown)) {
+      const intended = findIntended(word, this.ranks, this.words);
+      if (intended !== null) return intended;
+    }
+    if (!hasCapital || !isFirst) return null;
+    const intended = findIntended(small, this.ranks, this.words);
+    return intended === null ? null : capitalise(intended.toLowerCase());
   }
 
   /** Gives a translation the case, and copied words the spellings, that the user's text had. */

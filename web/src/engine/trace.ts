@@ -138,8 +138,8 @@ function chooseSegment(translator: Translator, question: Question, isForced: boo
   const part = { line, segments: cutLine.split.segments, segment: number ?? 1, context };
   // What a prefix begins may be several sentences, so the segment is read anew, whole.
   const segment = prefix ? translator.cut(chosen.text, { context: chosen.before, prefix, sentences: "keep" }).segments[0]! : chosen;
-  const readings = new Set(cutLine.segments.map(({ read }) => read.note));
-  const notes = cutLine.notes.filter((note) => note === segment.read.note || !readings.has(note));
+  const readings = new Set(cutLine.segments.flatMap(({ read }) => read.notes));
+  const notes = cutLine.notes.filter((note) => segment.read.notes.includes(note) || !readings.has(note));
   return { sentence: chosen.text, context: part.segment > 1 ? chosen.before : context, part, segment, notes };
 }
 
@@ -301,7 +301,7 @@ function findExtremes(name: string, { shape, values }: Tensor, tensors: Readonly
 
 function listNotes(translator: Translator, { sentence, part, segment }: Pick<TracedLine, "sentence" | "part" | "segment">, source: Side, isWhole: boolean): string[] {
   const { trained } = translator.limits;
-  const why = segment.read.casing ? "" : ", because its training text has few of the characters that were written";
+  const why = segment.read.notes.length ? "" : ", because its training text has few of the characters that were written";
   return [
     ...(part ? [`the line is translated in ${part.segments.length} parts; this is part ${part.segment}`] : []),
     ...(source.ids.length > trained ? [`the sentence has ${source.ids.length} pieces, the longest source of training had ${trained}`] : []),

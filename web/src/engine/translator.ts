@@ -95,7 +95,7 @@ export class Translator {
     }
     const notes = [
       ...(split.segments.length > wanted ? [`split into ${split.segments.length} parts`] : []),
-      ...segments.flatMap(({ read }) => (read.note === null ? [] : [read.note])),
+      ...segments.flatMap(({ read }) => read.notes),
     ];
     return { split, segments, notes: [...new Set(notes)] };
   }

@@ -39,7 +39,7 @@ def select_stages(translator: "Translator", task: TranslationTask) -> list[Calla
     if task.translation_memory is not None:
         stages.append(task.translation_memory.make_stage())
 
-    stages.append(SplitLines(translator.reader, translator.lengths, task.config, task.check_wanted))
+    stages.append(SplitLines(translator.reader, translator.lengths, task.config, task.check_wanted, task.terms))
     stages += select_reading_stages(translator, task)
     stages += select_search_stages(translator, task)
     return stages

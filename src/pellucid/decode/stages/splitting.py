@@ -52,13 +52,14 @@ class SplitLines:
 
     Raises ValueError, naming the lines, for lines that are longer than the model takes.
     `check_wanted` is called for each line, and between the steps of a search; what it raises ends
-    the translation.
+    the translation. Words of `terms` are read as they are.
     """
 
     reader: SourceReader
     lengths: LengthLimits
     config: SearchConfig
     check_wanted: Callable[[], None] = continue_always
+    terms: "Terminology | None" = None
 
     def __call__(self, lines: list[Line], search: Search) -> list[Translation]:
         cut_lines = self.cut(lines)
@@ -102,7 +103,7 @@ class SplitLines:
         reader = self.reader if self.config.reading == "adapt" else self.reader.as_they_are
         # Most lines are one sentence and are translated as they stand: they are encoded once, all
         # together.
-        encoder = SourceEncoder(reader)
+        encoder = SourceEncoder(reader, self.terms)
         encoder.encode_all((line.text, bool(line.prefix)) for line in lines)
 
         cut_texts: list[_CutText] = []
@@ -166,8 +167,7 @@ class SplitLines:
         for part, marked in enumerate(cut_text.texts):
             read, ids = encoder.look_up(marked.text, bool(line.prefix))
             request = SearchRequest(ids, line.number, segment=part, check_wanted=self.check_wanted)
-            notes = () if read.note is None else (read.note,)
-            segments.append(Segment(marked, read, request, context=language_pieces, line=line, notes=notes))
+            segments.append(Segment(marked, read, request, context=language_pieces, line=line, notes=read.notes))
             texts_with_unknown = texts_with_unknown or UNK in ids
 
         unknown = None

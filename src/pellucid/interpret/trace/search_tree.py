@@ -23,7 +23,6 @@ from pellucid.decode.line_segments import (
 from pellucid.decode.request import SearchConfig, length_divisor, refuse_long_lines, require_finite
 from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
 from pellucid.decode.segment_search import SearchSegments
-from pellucid.decode.source_reader import CASING_NOTES
 from pellucid.decode.stages.selection import select_reading_stages, select_search_stages
 from pellucid.decode.stages.splitting import SplitLines, look_for_markup
 from pellucid.decode.terms.matches import Terminology
@@ -260,9 +259,11 @@ def choose_segment(
         alone_line = Line(text, 1, prefix, chosen.context_text)
         return TracedLine(_read_line(translator, alone_line, whole, terms), part)
 
-    notes = []
+    notes, notes_of_parts = [], set[str]()
+    for segment in cut_line.segments:
+        notes_of_parts.update(segment.read.notes)
     for note in cut_line.list_notes(cut_line.segments):
-        if note == chosen.read.note or note not in CASING_NOTES.values():
+        if note in chosen.read.notes or note not in notes_of_parts:
             notes.append(note)
     alone = replace(chosen, notes=tuple(notes))
     alone_line = Line(text, 1, has_markup=cut_line.line.has_markup)
@@ -274,7 +275,7 @@ def _read_line(
 ) -> CutLine:
     """Return a line in segments as a search is given them: with contexts, prefix, terms and protected text."""
     line = look_for_markup(line, translator.reader, config, terms)
-    [cut_line] = SplitLines(translator.reader, translator.lengths, config).cut([line])
+    [cut_line] = SplitLines(translator.reader, translator.lengths, config, terms=terms).cut([line])
     read: list[Segment] = []
 
     def note_segments(segments: list[Segment]) -> list[SearchResult]:

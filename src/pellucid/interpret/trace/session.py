@@ -562,7 +562,7 @@ def _trace_notes(origin: TraceOrigin, line: TracedLine, whole: bool) -> list[str
 
     if segment.read.text != segment.marked.text:
         why = ", because its training text has few of the characters that were written"
-        if segment.read.casing:
+        if segment.read.notes:
             why = ""
         notes.append(f"the model reads “{segment.read.text}”{why}")
 

@@ -1,0 +1,54 @@
+"""Count what `find_intended` makes of new words that are spelled right, and of known words that are not.
+
+    python -m benchmarks.misspellings multi30k:train:test_2016_flickr:en tatoeba_en-es:train:test:es
+
+Each argument is a folder below PELLUCID_DATA, its training text, its test text, and their language. Prints a table for
+benchmarks/results/noise.md.
+"""
+
+import gzip
+import os
+import random
+import sys
+from pathlib import Path
+
+from pellucid.data.source_profile import PROFILED_SOURCES, profile_sources
+from pellucid.data.text.misspellings import LONE_WORD, find_intended
+from pellucid.data.text.noise import mistype_word
+
+
+def main(names: list[str]) -> None:
+    """Print a row for each text."""
+    print("| text | words | new words | read as another | typing errors | mended | read as a wrong word |")
+    print("|---|---|---|---|---|---|---|")
+    for name in names:
+        folder, train, test, language = name.split(":")
+        lines = read_lines(folder, train, language)[:PROFILED_SOURCES]
+        known = dict.fromkeys(profile_sources((line, "") for line in lines).words)
+        lower = {word.lower() for word in known}
+        words = [
+            word for line in read_lines(folder, test, language) for word in LONE_WORD.findall(line) if word.islower()
+        ]
+
+        new = [word for word in words if word not in lower]
+        changed = [(word, intended) for word in new if (intended := find_intended(word, known))]
+        generator = random.Random(1)
+        typed = [(word, mistype_word(word, generator)) for word in words if len(word) > 2 and word in lower]
+        typed = [(word, error) for word, error in typed if error != word]
+        read = [(word, find_intended(error, known)) for word, error in typed if error not in lower]
+        right = sum(word == intended for word, intended in read)
+        wrong = sum(intended is not None and word != intended for word, intended in read)
+        cells = [f"{folder} {language}", f"{len(words):,}", f"{len(new):,}", f"{len(changed)}", f"{len(typed):,}"]
+        cells += [f"{right / len(typed):.1%}", f"{wrong / len(typed):.1%}"]
+        print(f"| {' | '.join(cells)} |")
+        print(f"{name}: {changed}", file=sys.stderr)
+
+
+def read_lines(folder: str, name: str, language: str) -> list[str]:
+    """Read the lines of one side of a text."""
+    path = Path(os.environ["PELLUCID_DATA"]) / folder / f"{name}.{language}.gz"
+    return gzip.decompress(path.read_bytes()).decode().split("\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
