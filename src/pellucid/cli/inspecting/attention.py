@@ -430,8 +430,7 @@ def _product_lines(pair: "QueryKeyPair") -> Iterator[str]:
 
 LENS_EXAMPLES = """\
   pellucid inspect lens runs/demo/best "The ball is blue."
-  pellucid inspect lens runs/demo/best "The ball is blue." --target "La pelota es azul."
-  pellucid inspect lens runs/demo/best "The ball is blue." --json"""
+  pellucid inspect lens runs/demo/best "The ball is blue." --target 'La pelota es azul.'"""
 
 
 def show_lens(
