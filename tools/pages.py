@@ -60,14 +60,25 @@ def commands_page() -> str:
     shared = {option for option, count in counts.items() if count >= 2 and not option[0].startswith("-h")}
     introduction = (
         "# The commands\n\nThis is what each command prints with `--help`. Options and arguments that several commands "
-        "have are explained once, here; further down only their names are printed.\n\n"
+        "have are explained once, here; further down only their names are printed, with a star where the option is "
+        "required.\n\n"
     )
-    table = "".join(f"- `{name}`: {explanation}\n" for name, explanation in sorted(shared))
+    # What a name means in one command it means in another, but for a word or two.
+    meanings: dict[str, list[str]] = {}
+    for name, explanation in sorted(shared):
+        meanings.setdefault(name, []).append(explanation)
+    table = "".join(f"- `{name}`: {'; or: '.join(several)}\n" for name, several in meanings.items())
     return introduction + table + "\n" + "\n".join(shorten_help(text, shared) for text in texts)
 
 
+REQUIRED = "[required]"
+
+
 def read_options(text: str) -> dict[tuple[str, str], str]:
-    """Return options and arguments in the help of a command, each name with its explanation, and how it is printed."""
+    """Return options and arguments in the help of a command, each name with its explanation, and how it is printed.
+
+    The names and explanations are without the type of an argument, and without the word that it is required.
+    """
     options = {}
     for heading in ("Arguments", "Options"):
         printed = text.partition(f"\n{heading}:\n")[2].partition("\n\n")[0].removesuffix("\n```\n")
@@ -76,8 +87,12 @@ def read_options(text: str) -> dict[tuple[str, str], str]:
             name, _, explanation = re.sub(r"\n +", "  ", option.strip()).partition("  ")
             if not name:
                 continue
-            options[name, " ".join(explanation.split())] = option
+            words = " ".join(explanation.split()).removesuffix(REQUIRED).strip()
+            options[TYPE.sub("", name).strip(), words] = option
     return options
+
+
+TYPE = re.compile(r"<(str|list\[str\])>")
 
 
 def shorten_help(text: str, shared: set[tuple[str, str]]) -> str:
@@ -87,7 +102,7 @@ def shorten_help(text: str, shared: set[tuple[str, str]]) -> str:
         if (name, explanation) not in shared:
             continue
         if name.startswith("-"):
-            above.append(name.split()[0])
+            above.append(name.split()[0] + "*" * (REQUIRED in printed))
             text = text.replace(f"{printed}\n", "")
         else:
             text = text.replace(printed, f"  {name}")
@@ -100,8 +115,7 @@ def shorten_help(text: str, shared: set[tuple[str, str]]) -> str:
         text = f"{before}{heading}{rest[:end]}\n{names}{rest[end:]}"
     text = text.replace("\nOptions:\n\n", "\n").replace("\nOptions:\n```", "```")
     # What is explained beside an argument says its type; as many spaces keep the columns.
-    text = re.sub(r"<(str|list\[str\])>", lambda kind: " " * len(kind[0]), text)
-    text = strip_lines(text) + "\n"
+    text = strip_lines(TYPE.sub(lambda kind: " " * len(kind[0]), text)) + "\n"
     return re.sub(r"```\nUsage: .*\n\n", "```\n", text, count=1)
 
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 EVALUATE_EXAMPLES = """\
   pellucid evaluate runs/demo/best --source runs/demo/data/test.en --reference runs/demo/data/test.es
   pellucid evaluate runs/demo/best --source test.en --reference test.es --stress --figure stress.png
-  pellucid evaluate runs/demo/best --source test.en.gz --reference test.es.gz --beam 1 --json
   pellucid evaluate runs/memory/best --source test.tmx --from en --to es
   pellucid evaluate runs/demo/best --exported demo-int8 --source test.en --reference test.es"""
 
