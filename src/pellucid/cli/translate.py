@@ -219,12 +219,10 @@ def run_translate(
     terms, or without the unit; "prefix" for words that were given; "model" otherwise.
 
     With --cluster, FILE may be a pattern in quotes, such as 'books/*.txt.gz', and --out is a
-    folder, which gets a file for each: the same, byte for byte, as one process writes. Ray starts
-    the workers, here or on the machines of its cluster, each with the model and --cores or, with
-    --device cuda, a GPU. They take parts of --part-lines lines, or a document each. A worker that
-    is lost is started again, and what fails is named while the rest goes on. The same command,
-    again, does only what is missing or was made of other text or by another model. All machines
-    need the files, the model and the folder at the same paths.
+    folder, which gets a file for each: the same, byte for byte, as one process writes. Workers take
+    parts of --part-lines lines, or a document each, and what fails is named while the rest goes on.
+    The same command, again, does only what is missing or was made of other text or by another
+    model. All machines need the files, the model and the folder at the same paths.
     """
     options = locals()
     if cluster is not None:
