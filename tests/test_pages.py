@@ -59,7 +59,9 @@ def test_every_visible_tensor_stands_in_the_glossary():
             assert f"| `{name}` | {dims} |" in page or twin in page, (options, row.name)
 
 
-IMPORTED = re.compile(r"^from (pellucid[\w.]*|floors|hospital|plain_pictures) import (?:\(([^)]+)\)|(.+))$", re.MULTILINE)
+IMPORTED = re.compile(
+    r"^from (pellucid[\w.]*|floors|hospital|plain_pictures) import (?:\(([^)]+)\)|(.+))$", re.MULTILINE
+)
 INCLUDED = re.compile(r"^```\{literalinclude\} (\S+)\n:pyobject: ([\w.]+)$", re.MULTILINE)
 
 
