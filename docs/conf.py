@@ -6,6 +6,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools")]
+# For the kernels that execute the pages: %load_ext book.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tools"), *filter(None, [os.environ.get("PYTHONPATH")])])
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # the kernel's debugger talks on standard error otherwise
 # Two pages are executed at a time. With a thread for each core as well, they waited for each other: a page
 # that trains took 244 processor seconds, and takes 41 with one thread (a machine of two cores).

@@ -40,10 +40,13 @@ def test_every_setting_stands_in_its_section_once(settings, heading, kind):
 
 
 def test_defaults_and_choices_are_those_of_the_code(settings):
-    assert "| `norm` | `pre` or `post` or `rms` | `pre` |" in settings
-    assert f"| `epsilon` | float | `{1e-9:g}` |" in settings
-    assert "| `steps` | int |  | updates to make; name either this or minutes |" in settings
-    assert "| `joint` | true or false | `true` |" in settings
+    assert "| `norm` | `pre` (or `post`, `rms`) |" in settings
+    assert f"| `epsilon` | `{1e-9}` |" in settings
+    assert "| `dropout` | `0.1` |" in settings
+    assert "| `weight_decay` | `0.0` |" in settings
+    assert "| `steps` | (whole number) | updates to make; name either this or minutes |" in settings
+    assert "| `shards` | (text or list) |" in settings
+    assert "| `joint` | `true` |" in settings
 
 
 def test_every_visible_tensor_stands_in_the_glossary():
@@ -56,7 +59,9 @@ def test_every_visible_tensor_stands_in_the_glossary():
             assert f"| `{name}` | {dims} |" in page or twin in page, (options, row.name)
 
 
-IMPORTED = re.compile(r"^from (pellucid[\w.]*|floors) import (?:\(([^)]+)\)|(.+))$", re.MULTILINE)
+IMPORTED = re.compile(
+    r"^from (pellucid[\w.]*|floors|hospital|plain_pictures) import (?:\(([^)]+)\)|(.+))$", re.MULTILINE
+)
 INCLUDED = re.compile(r"^```\{literalinclude\} (\S+)\n:pyobject: ([\w.]+)$", re.MULTILINE)
 
 

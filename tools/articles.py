@@ -46,17 +46,18 @@ EXAMPLE_VALUES = {
 INTRODUCTION = """\
 # The articles, row by row
 
-Five articles explain the Transformer. This page lists what they say, and where this project shows it. Of the {rows}
-rows
+Five articles explain the Transformer. This page lists what they say, and where the book shows it; a command behind a
+row asks a model. Of the {rows} rows
 
 - {proved} are **proved**: a test fails if the row is no longer true;
 - {measured} are **measured**: they are about the result of a training, and need not be true of every model. The figure
-  is that of the demo's model ([how it was measured](../../benchmarks/results/articles.md));
-- {told} are **told**: they are explanations in words, with nothing to prove.
+  in italics is that of the demo's model ([how it was measured](../../benchmarks/results/articles.md));
+- {told} are **told**: they are explanations in words, with nothing to prove, and marked so.
 
 The {errors} rows X are places where an article is wrong. For {shown} of them a test shows what is true instead. The
-other {convention} turned out to be no errors: there the article only counts or prints in another way. `make articles`
-runs everything that this page points to; tests carry the names of their rows (`mark.article("A1"`).
+other {convention}, marked as conventions, turned out to be no errors: there the article only counts or prints in
+another way. `make articles` runs everything that this page points to; tests carry the names of their rows
+(`mark.article("A1")`).
 """
 
 
@@ -407,19 +408,20 @@ def map_text(article_map: Map) -> str:
         for name, claim in article_map.claims.items():
             if claim.article == letter:
                 links = "; ".join(row_links(name, article_map.proofs[name]))
-                figure = f": *{article_map.figures[name]}*" if claim.figure else ""
+                # Most rows have one of two states, which the introduction names.
+                state = "" if claim.state in (STATES[0], ERROR_STATES[0]) else f" ({claim.state})"
+                if claim.figure:
+                    state = f" (*{article_map.figures[name]}*)"
                 # An anchor in each row: the pages of the book link back to it.
-                lines.append(f'- <a id="{name.lower()}"></a>{name}: {claim.says} ({claim.state}{figure}): {links}')
+                lines.append(f'- <a id="{name.lower()}"></a>{name}: {claim.says}{state}{": " * bool(links)}{links}')
         sections.append("\n".join(lines) + "\n")
     return "\n".join(sections)
 
 
 def row_links(name: str, proofs: Proofs) -> Iterator[str]:
-    """Yield the pages, the number of tests, and the commands of a row, as Markdown seen from docs/design/."""
+    """Yield the pages and the commands of a row, as Markdown seen from docs/design/."""
     for page in proofs.pages:
         yield f"[{Path(page).stem}](../{page}#row-{name.lower()})"
-    if tests := len(proofs.tests):
-        yield f"{tests} test{'s' * (tests > 1)}"
     for command in proofs.commands:
         yield f"`{fill_command(command.line)}`"
 

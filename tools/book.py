@@ -9,11 +9,12 @@ an article's or a paper's: {cited}`0.973`. A page without cells names the files 
     numbers: [../../benchmarks/results/train.md]
     ---
 
-Cells in bash: commands of this environment, with output in the order of a terminal. A page loads them in a hidden cell,
-from the project's folder:
+Cells: a page begins with a hidden cell, which goes to the project's folder, and may go on to a new one, in which files
+of the project have the names that it says. After it, cells may be in bash: commands of this environment, with output in
+the order of a terminal.
 
-    import sys; sys.path.append("tools")
     %load_ext book
+    %new_folder general=runs/demo/best runs
 """
 
 import os
@@ -357,6 +358,21 @@ def bash(line: str, cell: str) -> None:
     print(process.stdout, end="")
 
 
+FOLDERS: list["TemporaryDirectory[str]"] = []
+"""Folders of this page's cells: each is removed when its kernel ends."""
+
+
+def new_folder(line: str) -> None:
+    """Go to a new folder with a link for each NAME=PATH of a line, PATH seen from the project; NAME alone is both."""
+    FOLDERS.append(TemporaryDirectory())
+    os.chdir(FOLDERS[-1].name)
+    for word in line.split():
+        name, _, path = word.partition("=")
+        Path(name).symlink_to(articles.ROOT / (path or name))
+
+
 def load_ipython_extension(shell: "InteractiveShell") -> None:
-    """Replace IPython's own %%bash."""
+    """Go to the project's folder, replace IPython's own %%bash, and add %new_folder."""
+    os.chdir(articles.ROOT)
     shell.register_magic_function(bash, "cell", "bash")  # pyright: ignore[reportArgumentType]
+    shell.register_magic_function(new_folder, "line", "new_folder")  # pyright: ignore[reportArgumentType]

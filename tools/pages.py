@@ -8,11 +8,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from textwrap import fill
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import articles
 from floors import PACKAGE, SOURCE
-from map import first_paragraph
 
 from pellucid.config import key_of_field
 
@@ -60,14 +60,25 @@ def commands_page() -> str:
     shared = {option for option, count in counts.items() if count >= 2 and not option[0].startswith("-h")}
     introduction = (
         "# The commands\n\nThis is what each command prints with `--help`. Options and arguments that several commands "
-        "have are explained once, here; further down only their names are printed.\n\n"
+        "have are explained once, here; further down only their names are printed, with a star where the option is "
+        "required.\n\n"
     )
-    table = "".join(f"- `{name}`: {explanation}\n" for name, explanation in sorted(shared))
+    # What a name means in one command it means in another, but for a word or two.
+    meanings: dict[str, list[str]] = {}
+    for name, explanation in sorted(shared):
+        meanings.setdefault(name, []).append(explanation)
+    table = "".join(f"- `{name}`: {'; or: '.join(several)}\n" for name, several in meanings.items())
     return introduction + table + "\n" + "\n".join(shorten_help(text, shared) for text in texts)
 
 
+REQUIRED = "[required]"
+
+
 def read_options(text: str) -> dict[tuple[str, str], str]:
-    """Return options and arguments in the help of a command, each name with its explanation, and how it is printed."""
+    """Return options and arguments in the help of a command, each name with its explanation, and how it is printed.
+
+    The names and explanations are without the type of an argument, and without the word that it is required.
+    """
     options = {}
     for heading in ("Arguments", "Options"):
         printed = text.partition(f"\n{heading}:\n")[2].partition("\n\n")[0].removesuffix("\n```\n")
@@ -76,17 +87,35 @@ def read_options(text: str) -> dict[tuple[str, str], str]:
             name, _, explanation = re.sub(r"\n +", "  ", option.strip()).partition("  ")
             if not name:
                 continue
-            options[name, " ".join(explanation.split())] = option
+            words = " ".join(explanation.split()).removesuffix(REQUIRED).strip()
+            options[TYPE.sub("", name).strip(), words] = option
     return options
+
+
+TYPE = re.compile(r"<(str|list\[str\])>")
 
 
 def shorten_help(text: str, shared: set[tuple[str, str]]) -> str:
     """Leave out what stands elsewhere: the explanations of shared options and arguments, `--help`, and the usage."""
+    above: list[str] = []
     for (name, explanation), printed in read_options(text).items():
-        if (name, explanation) in shared:
+        if (name, explanation) not in shared:
+            continue
+        if name.startswith("-"):
+            above.append(name.split()[0] + "*" * (REQUIRED in printed))
+            text = text.replace(f"{printed}\n", "")
+        else:
             text = text.replace(printed, f"  {name}")
     text = re.sub(r"\n  -h, --help(  .*(\n {20,}.*)*)?$", "", text, flags=re.MULTILINE)
+    if above:
+        names = fill(f"Explained above: {', '.join(above)}", 80, initial_indent="  ", subsequent_indent="  ")
+        before, heading, rest = text.partition("\nOptions:\n")
+        # The list ends where the examples begin, or the block.
+        [end] = [match.start() for match in [re.search(r"\n(?=\n|```)", rest)] if match]
+        text = f"{before}{heading}{rest[:end]}\n{names}{rest[end:]}"
     text = text.replace("\nOptions:\n\n", "\n").replace("\nOptions:\n```", "```")
+    # What is explained beside an argument says its type; as many spaces keep the columns.
+    text = strip_lines(TYPE.sub(lambda kind: " " * len(kind[0]), text)) + "\n"
     return re.sub(r"```\nUsage: .*\n\n", "```\n", text, count=1)
 
 
@@ -119,9 +148,10 @@ def settings_page() -> str:
     texts = [
         "# The settings",
         "A run file describes a training. It is written in TOML: first the key that belongs to no section, then one "
-        "table for each section. Every key has a default, except for the data and the length of the run. The option "
-        "`--set section.key=value` overrides any key, and `run.toml` in the directory of a run shows the values of all "
-        "keys with which it was made. An unknown key is refused, and the error names the nearest known one. "
+        "table for each section. A key without a default has its type in brackets, and may be left out, except for the "
+        "data and the length of the run. `--set section.key=value` overrides any key, and `run.toml` in the directory "
+        "of a run shows all values with which it was made. An unknown key is refused, and the error names the nearest "
+        "known one. "
         "[Your data](../training/data.md) explains how to name the data; the files behind "
         "[Recipes](../training/recipes.md) are examples.",
         f"## Of the run\n\n{keys_table(run)}",
@@ -158,16 +188,27 @@ def keys_table(kind: Any) -> str:
     hints = get_type_hints(kind, include_extras=True)
     section_names = {name.partition(".")[0] for name, _ in list_sections(kind)}
     rows = [
-        f"| `{key_of_field(field.name)}` | {type_words(hints[field.name])} | {default_text(field)} "
-        f"| {meaning_text(hints[field.name])} |"
+        f"| `{key_of_field(field.name)}` | {value_text(field, hints[field.name])} | {meaning_text(hints[field.name])} |"
         for field in dataclasses.fields(kind)
         if field.name not in section_names
     ]
-    return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows])
+    return "\n".join(["| key | default | meaning |", "|---|---|---|", *rows])
+
+
+def value_text(field: "dataclasses.Field[Any]", hint: Any) -> str:
+    """Return the default of a key, which shows its type, and its other choices; or the type where there is no default.
+
+    A whole number is written without a point, any other number with one.
+    """
+    default, types = default_text(field), type_words(hint)
+    if not default:
+        return f"({types})"
+    choices = [choice for choice in types.split(" or ") if choice.startswith("`") and choice != default]
+    return f"{default} (or {', '.join(choices)})" if choices else default
 
 
 def type_words(hint: Any) -> str:
-    """Describe a type in words: int, text, one of some texts."""
+    """Describe a type in words: whole number, text, one of some texts."""
     # Annotated[T, "meaning"] is T; Literal may stand inside an optional type.
     plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     choices = [argument for argument in (plain, *get_args(plain)) if get_origin(argument) is Literal]
@@ -176,9 +217,8 @@ def type_words(hint: Any) -> str:
     if get_origin(plain) is tuple:
         return f"list of {type_words(get_args(plain)[0])}"
     types: list[type] = [argument for argument in (get_args(plain) or (plain,)) if argument is not type(None)]
-    return ", ".join(
-        {"str": "text", "bool": "true or false"}.get(argument.__name__, argument.__name__) for argument in types
-    )
+    words = {"str": "text", "bool": "true or false", "int": "whole number", "float": "number", "tuple": "list"}
+    return " or ".join(words[argument.__name__] for argument in types)
 
 
 def default_text(field: "dataclasses.Field[Any]") -> str:
@@ -187,7 +227,7 @@ def default_text(field: "dataclasses.Field[Any]") -> str:
         return ""
     # Python writes True, TOML true.
     value = str(field.default).lower() if isinstance(field.default, bool) else field.default
-    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+    return f"`{value}`"
 
 
 def meaning_text(hint: Any) -> str:
@@ -290,15 +330,14 @@ def documents_page() -> str:
 
 
 def laws_page() -> str:
-    """List the promises, and the files of tests/laws that prove them, each with its number of laws and its sentence."""
-    rows: list[str] = []
+    """List the promises, and name the files of tests/laws that prove them, each with its number of laws."""
+    names: list[str] = []
     for path in sorted((SOURCE.parent / "tests" / "laws").glob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         laws = sum(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in tree.body)
         heading = path.stem.removeprefix("test_").replace("_", " ")
-        link = f"[{heading}](../../{path.relative_to(SOURCE.parent).as_posix()})"
-        rows.append(f"- {link} ({laws}): {first_paragraph(path)}")
-    return PROMISES + "\n".join(rows) + "\n"
+        names.append(f"[{heading}](../../{path.relative_to(SOURCE.parent).as_posix()}) ({laws})")
+    return f"{PROMISES}{', '.join(names)}.\n"
 
 
 PROMISES = """\
@@ -310,11 +349,14 @@ PROMISES = """\
   a line with several is translated; where a translation seems to lack one, [a note says
   so](../start/whole-text.md).
 - **Nothing is cut.** Every translation says why it stopped: `eos`, `length` or `empty`.
+- **Nothing depends on the neighbours.** A translation follows from its own line, whatever stands beside it, in
+  whatever order, and however many are translated at a time.
 - **Nothing is silent.** A mistake of yours ends with one message and exit code 2, and leaves no half-written
   file.
 - **A run can be killed.** A checkpoint is written to a new file first and takes the old one's name only when it
   is safely on the disk. `--resume` ends where an undisturbed run does, to the bit (on a CPU with the same
   number of threads; with `--minutes` the schedule follows the clock, which no two runs share).
+- **Workers change the time of a run, and nothing else**, however many share it.
 - **What came out comes out again.** A model keeps lines of its dev text with their translations; `pellucid
   verify` says whether an upgrade, another machine or another engine changes one of them.
 - **What you look at is what ran.** Every intermediate passes through one `watch`; recording and editing are
@@ -323,7 +365,8 @@ PROMISES = """\
 ## The laws
 
 The tests in tests/laws prove these and more. The name of each test is the sentence that it proves, so each file reads
-as a specification. A change of the code must keep them all, and a new promise needs a new law.
+as a specification. A change of the code must keep them all, and a new promise needs a new law. The files, with the
+number of their laws:
 
 """
 

@@ -75,6 +75,24 @@ def test_no_formula_is_clipped_and_next_is_in_view(told: Page, stop: int):
     told.wait_until(NEXT_IS_IN_VIEW)
 
 
+COVERED = """() => {
+    const panel = document.querySelector(".story-panel").getBoundingClientRect();
+    const tops = [...document.querySelectorAll(".story-panel > :is(header, nav) > button")]
+        .map((button) => button.getBoundingClientRect().top);
+    const text = document.querySelector(".story-body").clientHeight;
+    return [innerWidth < 800, panel.height / innerHeight, text / panel.height, new Set(tops).size];
+}"""
+
+
+def test_on_a_telephone_the_picture_has_three_fifths_of_the_screen(told: Page):
+    visit(told, 6)
+    is_telephone, of_screen, of_panel, rows_of_buttons = told.tab.evaluate(COVERED)
+    if is_telephone:
+        assert of_screen <= 0.385
+        assert of_panel > 0.75
+        assert rows_of_buttons == 1
+
+
 @pytest.mark.parametrize("stop", range(2, 15))  # the first names no number of a picture
 def test_each_number_of_the_text_frames_its_cell(told: Page, stop: int):
     visit(told, stop)

@@ -61,11 +61,11 @@ def run_align(
     """Make sentence pairs of a book and its translation.
 
     The books need not be parallel line by line. Both are split into sentences; lines that a text
-    was broken into at a fixed width are joined first. A pass over the lengths of the sentences
-    (Gale and Church 1993) finds pairs from which links between words are learned, and two further
-    passes use these as well (Moore 2002). A bead is one to three sentences with their translation,
-    or a gap: a sentence without a partner. Whole chapters may be missing on a side, but what stands
-    in another order on both sides is not found. Nothing is downloaded.
+    was broken into at a fixed width are joined first. A bead is one to three sentences with their
+    translation, or a gap: a sentence without a partner. Beads are found by the lengths of sentences
+    (Gale and Church 1993) and by links between words, which are learned from the books (Moore
+    2002). Whole chapters may be missing on a side, but what stands in another order on both sides
+    is not found.
 
     The ending of --out tells the format, as with `pellucid convert`. TSV has columns for the score
     and the places: the line in a text, the number of the text in a document. The score is the

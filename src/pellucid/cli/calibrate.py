@@ -27,12 +27,11 @@ def run_calibrate(
     """Learn to mark the doubtful translations of a model.
 
     The dev set is translated, and each sentence counted as needing no change where it is the
-    reference or nearly so, by chrF. On one half of them is learned how likely that is, from the
+    reference or nearly so, by chrF. How likely that is, is learned on one half of them, from the
     log-probability and the lengths; the other half shows what it is worth. The same is learned for
-    single words: how likely it is that the reference has them, too. The chrF of a sentence is
-    expected from the same numbers: the worst fifth of the dev set, and its worst two fifths, say
-    below which expected chrF a translation is graded as "redo" and "look" (`translate`). The curves
-    are stored in the model directory. From then on `translate --json` and the server give a
+    single words. The chrF of a sentence is expected from the same numbers: the worst fifth of the
+    dev set, and its worst two fifths, say below which expected chrF a translation is graded as
+    "redo" and "look" (`translate`). From then on `translate --json` and the server give a
     confidence with each translation, `translate --only-above 0.9` leaves the others to people, and
     the page shades unsure words.
     """

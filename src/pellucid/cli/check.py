@@ -90,16 +90,15 @@ def run_check(
     shifted (from which line, by how much), pairs that are no translations of each other, copies,
     wrong languages, duplicates, boilerplate, sentences of your test set, and a dozen smaller
     faults. Nothing is downloaded: which words and letters belong together is learned from the text
-    itself, which takes a few hundred pairs. In a small text a model that you have finds more, and
-    takes longer: with --model, a pair is no translation if the model expects its target no more
-    from its source than from another source. --fix takes whole pairs out and never moves a line. It
-    removes faults that do harm and are found surely; the others are listed for you to look at, and
-    --remove takes them out, too.
+    itself, which takes a few hundred pairs. In a small text --model finds more, and takes longer: a
+    pair is then no translation if the model expects its target no more from its source than from
+    another source. --fix takes whole pairs out and never moves a line. It removes faults that do
+    harm and are found surely; the others are listed, and --remove takes them out, too.
 
     With --cluster, the faults of single pairs, their languages and the scores of a model are found
-    by workers, part by part, and what concerns the whole text is done here, with about 1.2 kB of
-    memory for each pair: one process makes the same report. --out is the folder of what the workers
-    find. All else is as in `pellucid translate --cluster`.
+    by workers, and what concerns the whole text is done here, with about 1.2 kB of memory for each
+    pair. --out is the folder of what the workers find. All else is as in `pellucid translate
+    --cluster`.
     """
     options = locals()
     from pellucid.data.corpus import SkippedPairs, read_rows

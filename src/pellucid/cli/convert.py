@@ -44,16 +44,16 @@ def run_convert(
 ) -> None:
     """Convert pairs from one format into another.
 
-    The ending of a name tells the format: .tmx (translation memory), .xlf and .xliff (XLIFF 1.2 or 2; 1.2 is written),
-    .tbx (a term base), .po, .csv, .tsv, .jsonl (with "source" and "target", or "translation" as Hugging Face has it),
-    .json (an array of such objects), .parquet, and, to read only, .xlsx (the first sheet), .zip (two files NAME.en and
-    NAME.de, as OPUS packs them) and Tatoeba's exports (.tsv). Any other ending is plain text, and each language goes
-    into the file that bears its name: train.es, train.es.txt. All but .xlsx, .zip and .parquet may be compressed: .gz,
-    .xz or .bz2 behind the ending. - is TSV on standard input or output.
+    The ending of a name tells the format: .tmx (translation memory), .xlf and .xliff (XLIFF 1.2 or
+    2; 1.2 is written), .tbx (a term base), .po, .csv, .tsv, .jsonl (with "source" and "target", or
+    "translation" as Hugging Face has it), .json (an array of such objects), .parquet, and, to read
+    only, .xlsx (the first sheet), .zip (two files NAME.en and NAME.de, as OPUS packs them) and
+    Tatoeba's exports (.tsv). Any other ending is plain text, and each language goes into the file
+    that bears its name: train.es, train.es.txt. All but .xlsx, .zip and .parquet may be compressed:
+    .gz, .xz or .bz2 behind the ending. - is TSV on standard input or output.
 
     What holds no translation is left out and counted, with the first places; inline codes of other
-    programs (tags) are removed from the text, and line feeds inside a sentence become spaces. Files
-    appear when they are complete.
+    programs (tags) are removed, and line feeds inside a sentence become spaces.
 
     With --cluster, IN and OUT may be patterns in quotes: each file that IN names is given to one
     worker, and the text in place of its star stands in place of the star of OUT. All else is as in

@@ -96,14 +96,12 @@ def run_distill(
     on the dev sentences. At the end a table compares teacher and student. Translations that were
     cut off, run in a loop or are missing are left out, and listed in DIR/data/left_out.tsv.
 
-    A student writes as short as its teacher or shorter. If the teacher's translations are too
-    short, a larger --length-penalty makes both longer: compare some with `pellucid evaluate TEACHER
-    --set length_penalty=...` first.
+    If the teacher's translations are too short, a larger --length-penalty makes both longer:
+    compare some with `pellucid evaluate TEACHER --set length_penalty=...` first.
 
-    With --cluster, the teacher's text is shared among workers of Ray, as `pellucid translate
-    --cluster` shares files; the student is trained here.
-
-    A command that was interrupted continues where it stopped.
+    With --cluster, the teacher's text is shared among workers, as in `pellucid translate
+    --cluster`; the student is trained here. A command that was interrupted continues where it
+    stopped.
     """
     options = locals()
     # Mistakes in the options and files are reported before a model is loaded.

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 EVALUATE_EXAMPLES = """\
   pellucid evaluate runs/demo/best --source runs/demo/data/test.en --reference runs/demo/data/test.es
   pellucid evaluate runs/demo/best --source test.en --reference test.es --stress --figure stress.png
-  pellucid evaluate runs/demo/best --source test.en.gz --reference test.es.gz --beam 1 --json
   pellucid evaluate runs/memory/best --source test.tmx --from en --to es
   pellucid evaluate runs/demo/best --exported demo-int8 --source test.en --reference test.es"""
 
@@ -86,25 +85,22 @@ def run_evaluate(
     Translate a test set and compare with what people wrote: BLEU and chrF (higher is better), TER
     and WER (lower is better). Case counts, except for a model that writes lower case only. Each
     score comes with its signature, which says how it was computed; without it a score cannot be
-    compared. Every line counts, empty ones too. With several references, WER and TER count the
-    edits to the nearest one, in per cent of the mean length of all; a blank line in a second or
-    later file of references means that there is no such reference.
+    compared. With several references, WER and TER count the edits to the nearest one, in per cent
+    of the mean length of all; a blank line in a second or later file of references means that there
+    is no such reference.
 
     Words are cut as the script of the references asks: Chinese by sacreBLEU's tokenizer zh,
     Japanese by ja-mecab where MeCab is installed, other text without spaces (Thai, Khmer, Lao,
-    Burmese) by characters, all else at spaces and punctuation. --tokenize chooses otherwise. Where
-    text has no spaces, WER counts characters.
+    Burmese) by characters, all else at spaces and punctuation. Where text has no spaces, WER counts
+    characters.
 
     With --stress, noise is planted into the test set, one kind after another: capitals, a capital
     on each word, small letters, missing end marks, typing errors, lost accents, other quotation
     marks and dashes, marks around the line, something to copy, and two lines as one. The scores are
-    without case and without marks around a line and at its end, so that they say whether the words
-    are still right.
+    then without case and without marks around a line and at its end.
 
     The last line, with --json "alarms", counts the translations in which something went wrong that
-    needs no reference: text left untranslated ("copy") or not written ("empty"), numbers or names
-    that are lost, something said again and again ("repeats"), an odd length, or missing sentences.
-    `pellucid translate --json` names them line by line.
+    needs no reference, such as lost numbers; `pellucid translate --json` names them line by line.
     """
     from pellucid.api import load
     from pellucid.decode.alarms import count_alarms

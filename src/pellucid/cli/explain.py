@@ -40,7 +40,6 @@ EXPLAIN_EXAMPLES = """\
   pellucid explain runs/demo/best "The ball is blue." --html ball.html
   pellucid explain runs/demo/best "The ball is blue." --html ball.html --keep weights
   pellucid explain runs/demo/best "The ball is blue." --target "La pelota es azul."
-  pellucid explain runs/demo/best "The ball is blue." --json > ball.json
   pellucid explain runs/demo/best "The ball is blue." --because azul"""
 
 
@@ -85,9 +84,6 @@ def run_explain(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show every step of one translation, with its numbers.
-
-    A text of several sentences is translated one sentence at a time, and one of them is shown: the
-    first, or the one that --segment names.
 
     Show text, pieces and ids; the shape of every tensor; for each step which pieces were likely,
     which one was chosen and why it stopped; what each written word attends to; the beam and what it

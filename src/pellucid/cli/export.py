@@ -94,10 +94,11 @@ def run_export(
     """Convert a model for another program, or to a page.
 
     marian: a directory that AutoModelForSeq2SeqLM and AutoTokenizer of Hugging Face transformers
-    load. ctranslate2: a directory for CTranslate2, which translates several times faster. argos: a
-    package (OUT.argosmodel) that Argos Translate and LibreTranslate install. page: one HTML file
-    with the model inside, which translates any sentence and shows every number of it in a browser,
-    without a network or a server.
+    load. ctranslate2: a directory for CTranslate2, which translates several times faster; its
+    README.md shows how to use it without Pellucid. argos: a package (OUT.argosmodel) that Argos
+    Translate and LibreTranslate install. page: one HTML file with the model inside, which
+    translates any sentence and shows every number of it in a browser, without a network or a
+    server.
 
     --precision int8 makes the CTranslate2 model a quarter of the size and faster still, and a page
     smaller, but changes the translations. So --dev-source is translated first, and the export is
@@ -106,9 +107,6 @@ def run_export(
     A shortlist (vmap.txt) lets CTranslate2 consider, for each sentence, only pieces that may
     translate a piece of it. translate, serve and evaluate use it with --exported. It is measured
     with --dev-source too.
-
-    README.md in the directory for CTranslate2 shows a program that translates with it, without
-    Pellucid.
     """
     files = {
         "--dev-source": dev_source,

@@ -35,25 +35,22 @@ def run_import(
     DIR may be of three kinds. First, it holds a translation model as transformers saves it:
     config.json, model.safetensors, vocab.json, source.spm and target.spm, such as a model of
     OPUS-MT. It may be a Marian model, or a Pegasus model with Marian's tokenizer, which is how
-    `pellucid export` writes models with a norm before each sublayer.
+    `pellucid export` writes models with a norm before each sublayer. For a model with several
+    target languages, begin each line with one: >>fra<<.
 
     A name such as Helsinki-NLP/opus-mt-en-es, where there is no such directory, names a model on
     the Hugging Face Hub: with the extra `hub` (pip install 'pellucid[hub]') the files above are
     fetched, once, into the Hub's cache. A branch, tag, commit or pull request stands behind it:
     NAME@v2, NAME@refs/pr/NUMBER.
 
-    The result translates as the original does: the same pieces, the same numbers; `pellucid export
-    OUT DIR2 --to marian` gives the original back. For a model with several target languages, begin
-    each line with one: >>fra<<.
-
     Second, it is a package of Argos Translate, a file that ends in .argosmodel or its folder.
     Third, it is the directory of a translation Transformer that was converted for CTranslate2
     (model.bin and its vocabularies), with its SentencePiece model beside. Their weights are often
-    rounded to bytes: the model then has the rounded weights, as its manifest says, and Pellucid
-    adds and multiplies them in float32.
+    rounded to bytes, and stay so; Pellucid computes with them in float32.
 
-    Weights in a pickle (pytorch_model.bin) are not opened, because a pickle can run any program. A
-    model that cannot be converted exactly is refused, with every reason, and nothing is written.
+    The result translates as the original does. Weights in a pickle (pytorch_model.bin) are not
+    opened, because a pickle can run any program. A model that cannot be converted exactly is
+    refused, with every reason, and nothing is written.
     """
     bundle = _import_model(directory, Path(out))
     c = bundle.model.config  # of the directory just written, loaded again

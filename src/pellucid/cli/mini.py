@@ -21,8 +21,8 @@ def run_mini(
 
     The file is there to be read and changed. It has the model of "Attention Is All You Need", its
     loss, its training and its searches, each formula with its section of the paper and each tensor
-    with its shape. It imports PyTorch and Python's standard library, nothing of Pellucid, so it can
-    be passed around by itself. It trains on two text files and translates.
+    with its shape. It imports only PyTorch and Python's standard library. It trains on two text
+    files and translates.
 
     It also translates with a model directory of Pellucid if the model is of the plain kind:
     sinusoidal positions, relu, LayerNorm before or after each sublayer, and a tokenizer of the kind

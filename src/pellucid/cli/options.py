@@ -46,9 +46,9 @@ def search_settings(changes: Sequence[str] | None, **options: Any) -> dict[str, 
 def option(help: str, metavar: str | None = None, *names: str, **limits: Any) -> Any:
     """Return an option, called as its parameter unless there are `names`.
 
-    `limits` are `min` and `max`.
+    `limits` are `min` and `max` of a number.
     """
-    return typer.Option(*names, metavar=metavar, help=help, **limits)
+    return typer.Option(*names, metavar=metavar or ("N" if limits else None), help=help, **limits)
 
 
 def file_option(help: str, *names: str) -> Any:

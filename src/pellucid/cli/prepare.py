@@ -42,15 +42,13 @@ def run_prepare(
 
     Training then maps its ids into memory as needed: with millions of pairs it starts at once and
     takes little memory. The trained model is the same, to the bit. The text is read twice, in
-    bounded memory; the vocabulary is learned from a sample of it. If the command was killed, run it
-    again to continue where it stopped; if everything is prepared, it ends at once. The directory is
-    written to standard output.
+    bounded memory; the vocabulary is learned from a sample of it. A command that was killed
+    continues where it stopped. The directory is written to standard output.
 
     With --cluster, a worker prepares one corpus of the run at a time, in a directory of its own
-    inside DIR; what is written to standard output is then the list of them, for data.shards. The
-    vocabulary is learned before, here, from all corpora, unless --tokenizer names one. All else is
-    as in `pellucid translate --cluster`. A model trained on them is the same, to the bit, as on the
-    shards that one process makes.
+    inside DIR, and the list of them, for data.shards, is written to standard output. The vocabulary
+    is learned before, here, from all corpora, unless --tokenizer names one. All else is as in
+    `pellucid translate --cluster`.
     """
     options = locals()
     from pellucid.cpu import count_processors

@@ -27,9 +27,9 @@ def run_push(
     """Upload a model to the Hugging Face Hub, with a card.
 
     All files of the model directory are uploaded, among them reference.jsonl, which holds lines of
-    the dev text. The card, README.md there, says the languages, the size, the scores on the dev set
-    with their signatures, the SHA-256 of the training text and of the model, and how to load it. It
-    replaces the one that is there.
+    the dev text. The card, README.md there, says the languages, the size, the scores on the dev
+    set, the SHA-256 of the training text and of the model, and how to load it. It replaces an older
+    one.
 
     It needs the extra `hub` (pip install 'pellucid[hub]') and your token: hf auth login, or the
     variable HF_TOKEN. To write the card into a new file (--card) it needs neither, nor a network.

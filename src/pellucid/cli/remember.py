@@ -18,10 +18,10 @@ def run_remember(
     """Prepare a model to name the training lines behind a word.
 
     The model reads each pair it was trained on once more, and the decoder's state from which it
-    predicts each token goes into a store beside the model, such as runs/demo/best.states, in about 140 bytes a
-    token. `pellucid explain ... --because WORD` then finds the pairs that taught a word. The text
-    must still be where the run's run.toml says. A command that was cut off goes on where it stopped
-    when it is called again; a model that was trained further needs a new store.
+    predicts each token goes into a store beside the model, such as runs/demo/best.states, in about
+    140 bytes a token. `pellucid explain ... --because WORD` then finds the pairs that taught a
+    word. The text must still be where the run's run.toml says. A command that was cut off goes on
+    where it stopped; a model that was trained further needs a new store.
     """
     from pellucid.training.state_store import remember_states
 

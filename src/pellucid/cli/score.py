@@ -64,13 +64,13 @@ def run_score(
     {"log_prob", "pieces", "per_piece"}. There is no search, so this also works for translations
     that the model would never write.
 
-    Pairs are scored together with others of like length among 2,048 lines. How a score is rounded,
-    in its sixth decimal place or so, depends on these others, and on nothing else in the file.
+    How a score is rounded, in its sixth decimal place or so, depends on the other pairs among the
+    same 2,048 lines.
 
     With --cluster, --source and --target may be patterns in quotes, such as 'books/*.en' and
     'books/*.es', whose files belong together where the same text stands in place of the star, and
-    --out is a folder, which gets a file for each source: the one that one process writes. All else
-    is as in `pellucid translate --cluster`. A file of pairs is given to one worker.
+    --out is a folder, which gets a file for each source. A file of pairs is given to one worker.
+    All else is as in `pellucid translate --cluster`.
     """
     options = locals()
     if cluster is not None:

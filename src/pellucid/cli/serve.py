@@ -103,17 +103,16 @@ def run_serve(
     """Serve the page that shows every number, and a translation API.
 
     Open the address it prints: type a sentence, and see each matrix that led to its translation.
-    Programs written for LibreTranslate work with it, at /translate; /openapi.json describes the
-    rest, /metrics is for Prometheus. Documents (.docx, .pptx, .xlsx, .odt, .epub, .html, .md, .srt,
-    .po, .json, .xliff and more) are translated at /translate_file. Nothing leaves the machine, and
-    no text is stored but suggestions, where --corrections asks for them. Ctrl-C and SIGTERM stop
-    the server within some seconds (--set stopping=8): requests under way are answered, and those
-    for which there is no time are told to come again.
+    Programs written for LibreTranslate work with it, at /translate; documents (.docx, .odt, .html,
+    .md, .srt, .po and more) are translated at /translate_file; /openapi.json describes the rest,
+    /metrics is for Prometheus. Nothing leaves the machine, and no text is stored but suggestions,
+    where --corrections asks for them. Ctrl-C and SIGTERM stop the server within some seconds (--set
+    stopping=8): requests under way are answered, and those for which there is no time are told to
+    come again.
 
     It listens on this machine only, unless you give another --host. Requests that arrive together
-    are translated together, and each gets the same text as it would alone. Every limit is on by
-    default, and a request beyond one is refused with the reason; docs/reference/settings.md lists
-    the limits that --set changes.
+    are translated together, and each gets the same text as it would alone. A request beyond a limit
+    is refused with the reason; docs/reference/settings.md lists the limits that --set changes.
 
     Several models serve several directions: a request is answered by the model for its languages,
     which is loaded when it is first needed. The page looks into the first. A model whose directory

@@ -54,14 +54,13 @@ def run_terms(
 
     It lists the words and phrases, up to four words long, that your translations render
     consistently: a line has the term, a tab, its translation, a tab, and how often and where. What
-    belongs to a subject comes first, what stands everywhere last. Then come the terms that are
-    translated in several ways, as comments, with the places of each way: there your text may need a
-    decision. Which words belong together is learned from the text itself, which takes some hundred
-    pairs; nothing is downloaded.
+    belongs to a subject comes first, what stands everywhere last. Then come, as comments, the terms
+    that are translated in several ways, with the places of each. Which words belong together is
+    learned from the text itself, which takes some hundred pairs.
 
-    It is a proposal: delete the lines that you do not want, correct the others, and give the file
-    to `pellucid translate --terms`. Several lines with one term allow each of their translations,
-    such as inflected forms.
+    Delete the lines that you do not want, correct the others, and give the file to `pellucid
+    translate --terms`. Several lines with one term allow each of their translations, such as
+    inflected forms.
     """
     from pellucid.data.corpus import SkippedPairs, read_rows
     from pellucid.data.formats import find_pair_format

@@ -30,7 +30,6 @@ TRAIN_EXAMPLES = """\
   pellucid train recipes/multi30k-en-de.toml --out runs/multi30k --steps 5000
   pellucid train --start runs/mine/best --source mails.en --target mails.es --out runs/mails
   pellucid train --out runs/mine --resume
-  pellucid train --source train.en --target train.es --out runs/mine --steps 5000 --resume
   model=$(pellucid train run.toml) && pellucid translate "$model" book.en"""
 
 

@@ -162,15 +162,13 @@ def run_translate(
     """Translate a file of lines, or a formatted document.
 
     Translations come in the order of the lines, in bounded memory; with --set batch=1 each before
-    the next line is read, for a program that asks and waits. A blank line stays as it is, and so do
-    text without a letter, and white space, tabs and emoji around a sentence. Nothing is cut: of a
-    line with several sentences each is translated, together only as the model has learned it (--set
-    sentences=keep: always, split: never), and a line too long for the model sentence by sentence.
-    Capitals and spellings that the model has hardly seen are read as plain ones, and the
-    translation gets them back where it can. Tags and marks of Markdown go where their words went;
-    placeholders such as {name}, code in backticks, URLs and addresses stay as they are, and of a
-    message of ICU only the texts are translated. A carriage return or NUL inside a translation is
-    written as a space.
+    the next line is read, for a program that asks and waits. Nothing is cut: of a line with several
+    sentences each is translated, together only as the model has learned it (--set sentences=keep:
+    always, split: never). Capitals and spellings that the model has hardly seen are read as plain
+    ones, and the translation gets them back where it can. Tags and marks of Markdown go where their
+    words went; text without a letter, white space, placeholders such as {name}, code in backticks,
+    URLs and addresses stay as they are, and of a message of ICU only the texts are translated. A
+    carriage return or NUL inside a translation is written as a space.
 
     A document is recognised by its ending: .docx, .pptx, .xlsx, .odt, .odp, .ods, .epub, .html,
     .md, .srt, .vtt (and other subtitles), .po, .xliff, .tmx (and Trados', memoQ's and Phrase's own:
@@ -186,54 +184,45 @@ def run_translate(
     With --json each line becomes {"text", "score", "stop", "pieces", "notes", "alarms",
     "alternatives"}. The score is the one translations are ranked by. "stop" is "eos" where the
     model ended the sentence, "length" where the limit did, "empty" for a line with nothing to
-    translate, and "failed" for a line that could not be translated as asked and stays as it is;
-    standard error gives its number and the reason. "alarms" is a list of what went wrong, as far as
-    both texts tell: "empty", "copy" (words left untranslated), "numbers", "names", "repeats",
-    "length", "sentences" (fewer of them). "notes" tell of that and of anything unusual, such as
-    "split into 3 parts", and "missing_sentences", where it is not 0, how many sentences fewer the
-    translation has. Without --json, standard error sums up the notes at the end: each once, with
-    the lines that have it. A model that was calibrated adds "confidence", and "word_confidences"
-    with --engine torch.
+    translate, and "failed" for a line that stays as it is, for a reason that standard error gives.
+    "alarms" lists what went wrong, as far as both texts tell: "empty", "copy" (words left
+    untranslated), "numbers", "names", "repeats", "length", "sentences" (fewer of them, by
+    "missing_sentences"). "notes" tell of that and of anything unusual, such as "split into 3
+    parts"; without --json, standard error sums them up at the end. A model that was calibrated adds
+    "confidence", and "word_confidences" with --engine torch.
 
     "grade" says what a translation is good for: "redo" where an alarm says that the text is spoiled
-    ("empty", "copy", "repeats", "sentences"), where the line could not be translated, or where its
-    expected quality is as low as in the worst fifth of the dev set; "look" where another alarm
-    fires, or the expected quality is in the middle; "usable" otherwise, and for a line of the
-    memory. A model that was not calibrated only has grades for what has an alarm. Without --json,
-    standard error counts the grades at the end, and names the chapters of a document that need a
-    person first. Chapters begin at its headings; without headings, each ten texts are counted
-    together.
+    ("empty", "copy", "repeats", "sentences"), where the line failed, or where its expected quality
+    is as low as in the worst fifth of the dev set; "look" where another alarm fires, or the
+    expected quality is in the next fifth; "usable" otherwise, and for a line of the memory. A model
+    that was not calibrated only has grades for what has an alarm. Without --json, standard error
+    counts the grades, and names the chapters of a document (by its headings, or by tens of texts)
+    that need a person first. --mark shows them in the document: a .docx gets yellow and red words,
+    a unit of an .xliff the grade (`state-qualifier` in XLIFF 1.2, `subState` in XLIFF 2) and a note
+    that says why.
 
     With --document, a model that was trained with data.context reads each line, or each paragraph
     of a .docx or its like, together with the one before it, so that a pronoun can agree with a noun
-    there. Notes name a line that is too long for that.
-
-    With --mark, the texts of a .docx that a person should look at are highlighted in yellow, and
-    those to do again in red; a unit of an .xliff gets the grade (`state-qualifier` in XLIFF 1.2,
-    `subState` in XLIFF 2) and a note that says why.
+    there.
 
     With --json and --out, a document becomes one object: its "account" ("translated"; "unchanged",
     those that came out as they were; "failed"; "kept", those not given to the model, by kind), its
     "chapters" with the grades in each, and its "texts", each an object as above with its "source".
 
-    A multilingual model must be told which language to write, with --to.
+    With --memory, a line that is in the memory gets the translation there, and "stop" is "memory".
+    "memory" then shows the entry; for a line that is only similar, three quarters of the words and
+    more, it offers that entry, which was not used.
 
-    With --memory, a line that is in the memory is not searched for: it gets the translation there,
-    and "stop" is "memory". "memory" then shows the entry; for a line that is only similar, three
-    quarters of the words and more, it offers that entry, which was not used.
+    With --provenance and --json, "provenance" has an object for each word: "word", "origin" and,
+    for a term or a unit, the "place" where it stands, its "source" and its "target". "origin" is
+    "term" or "memory" only where the word is not there when the line is translated without the
+    terms, or without the unit; "prefix" for words that were given; "model" otherwise.
 
-    With --provenance and --json, "provenance" has an object for each word: "word", "origin" and, for a
-    term or a unit, the "place" where it stands, its "source" and its "target". "origin" is "term" or
-    "memory" only where the word is not there when the line is translated without the terms, or
-    without the unit; "prefix" for words that were given; "model" otherwise.
-
-    With --cluster, FILE may be a pattern in quotes, such as 'books/*.txt.gz', and --out is a folder,
-    which gets a file for each: the same, byte for byte, as one process writes. Ray starts the
-    workers, here or on the machines of its cluster, each with the model and --cores or, with
-    --device cuda, a GPU. They take parts of --part-lines lines, or a document each; a part appears
-    whole or not at all. A worker that is lost is started again, and what fails is named while the
-    rest goes on. The same command, again, does only what is missing or was made of other text or by
-    another model. All machines need the files, the model and the folder at the same paths.
+    With --cluster, FILE may be a pattern in quotes, such as 'books/*.txt.gz', and --out is a
+    folder, which gets a file for each: the same, byte for byte, as one process writes. Workers take
+    parts of --part-lines lines, or a document each, and what fails is named while the rest goes on.
+    The same command, again, does only what is missing or was made of other text or by another
+    model. All machines need the files, the model and the folder at the same paths.
     """
     options = locals()
     if cluster is not None:

@@ -95,7 +95,7 @@ const NAMES: Record<Finding["kind"], string> = {
   repetition: "Repeated",
   hallucination: "Not from the source",
   doubt: "Least sure",
-  fine: "Nothing stands out",
+  fine: "No finding",
 };
 
 function FindingRow({ app, finding }: { app: App; finding: Finding }) {

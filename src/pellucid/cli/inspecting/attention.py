@@ -47,7 +47,6 @@ ATTENTION_EXAMPLES = """\
   pellucid inspect attention runs/demo/best "The ball is blue." --where decoder.2.cross --head 1 --plot cross.png
   pellucid inspect attention runs/demo/best "The ball is blue." --head 0 --stage scores
   pellucid inspect attention runs/demo/best "The ball is blue." --head 0 --word blue
-  pellucid inspect attention runs/demo/best "The ball is blue." --where decoder.3.self --json > self.json
   pellucid inspect attention runs/demo/best "The ball is blue." --where encoder.3.self --stage rollout"""
 
 LARGEST_ERROR = 1e-4
@@ -366,7 +365,6 @@ def _format_matrix(
 
 PAIR_EXAMPLES = """\
   pellucid inspect pair runs/demo/best "The black cat drank the milk." milk drank
-  pellucid inspect pair runs/demo/best "The black cat drank the milk." milk cat --where encoder.2.self --head 3
   pellucid inspect pair runs/demo/best "The ball is blue." azul blue --where decoder.3.cross --json"""
 
 
@@ -430,8 +428,7 @@ def _product_lines(pair: "QueryKeyPair") -> Iterator[str]:
 
 LENS_EXAMPLES = """\
   pellucid inspect lens runs/demo/best "The ball is blue."
-  pellucid inspect lens runs/demo/best "The ball is blue." --target "La pelota es azul."
-  pellucid inspect lens runs/demo/best "The ball is blue." --json"""
+  pellucid inspect lens runs/demo/best "The ball is blue." --target 'La pelota es azul.'"""
 
 
 def show_lens(

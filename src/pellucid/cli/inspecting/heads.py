@@ -96,11 +96,11 @@ def show_heads(
 ) -> None:
     """Measure what each head does, and how much it matters.
 
-    For every head of self-attention and cross-attention, show how confident it is, how much weight
-    it gives to special tokens, and whether it reads a neighbour (-1, +1), rare words (R) or aligned
-    words (A). Also show how much the loss grows if the head is silenced, and the gradient of the
-    loss with respect to it. Then show the loss, or with --curve bleu the BLEU, against the number
-    of heads kept, in the order of both kinds of importance and in a random order.
+    For every head show how confident it is, how much weight it gives to special tokens, and whether
+    it reads a neighbour (-1, +1), rare words (R) or aligned words (A); how much the loss grows if
+    it is silenced, and the gradient of the loss with respect to it. Then show the loss, or with
+    --curve bleu the BLEU, against the number of heads kept, in the order of both kinds of
+    importance and in a random order.
 
     EOS, the end token of the source, and BOS, the start token of the target, are left out, as
     queries and as keys; the weight that they get is shown separately, as sink. Loss is in nats per

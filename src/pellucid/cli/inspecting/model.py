@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 
 MODEL_EXAMPLES = """\
   pellucid inspect model runs/demo/best
-  pellucid inspect model runs/demo/best --plot architecture.svg
-  pellucid inspect model runs/demo/best --json"""
+  pellucid inspect model runs/demo/best --plot architecture.svg"""
 
 
 def show_model(
@@ -160,8 +159,7 @@ def _layer_of_array(array: "Array") -> tuple[str, str]:
 
 POSITIONS_EXAMPLES = """\
   pellucid inspect positions runs/demo/best
-  pellucid inspect positions runs/demo/best --text "The sky is blue" --plot positions.png
-  pellucid inspect positions runs/demo/best --json"""
+  pellucid inspect positions runs/demo/best --text "The sky is blue" --plot positions.png"""
 
 DISTANCES_SHOWN = (1, 2, 5, 10, 20, 50)
 PAPER_D_MODEL = 512  # of the base model in the paper
@@ -290,8 +288,7 @@ def _wrong_lines(wrong: "WrongTable") -> Iterator[str]:
 STEP_EXAMPLES = """\
   pellucid inspect step runs/demo
   pellucid inspect step runs/demo --tensor decoder.0.cross.qkv.weight
-  pellucid inspect step runs/demo/checkpoints/step-00000500 --plot step.png
-  pellucid inspect step runs/demo --json"""
+  pellucid inspect step runs/demo/checkpoints/step-00000500 --plot step.png"""
 
 
 def show_step(
@@ -312,8 +309,7 @@ def show_step(
     singular value. The running mean of the gradients is strong in few directions, and so are Adam's
     steps; Muon's step is about equally strong in all. Show both for a matrix of a run that was
     trained: the median strength as a share of the largest, and how many of the directions make nine
-    tenths of the sum of squares. A matrix that holds a projection for each head has a row for each.
-    --plot draws all strengths.
+    tenths of the sum of squares. --plot draws all strengths.
     """
     from pellucid.training.step_strengths import measure_step_strengths
 

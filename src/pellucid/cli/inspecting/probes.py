@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 PROBES_EXAMPLES = """\
   pellucid inspect probes runs/demo/best
-  pellucid inspect probes runs/demo/best milk-drank they-fruits --plot probes.png
-  pellucid inspect probes runs/demo/best --json"""
+  pellucid inspect probes runs/demo/best milk-drank they-fruits --plot probes.png"""
 
 
 def show_probes(

@@ -216,8 +216,7 @@ def _number_grid(vector: "np.ndarray") -> Iterator[str]:
 
 
 SIMILARITY_EXAMPLES = """\
-  pellucid inspect similar runs/demo/best red blue cat
-  pellucid inspect similar runs/demo/best ▁red ▁blue --json"""
+  pellucid inspect similar runs/demo/best red blue cat"""
 
 
 def show_similarity(

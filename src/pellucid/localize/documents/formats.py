@@ -36,7 +36,6 @@ _WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml"
 _SLIDES = "application/vnd.openxmlformats-officedocument.presentationml"
 _SHEETS = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 _OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
-_OFFICE = "spaces and tabs where the text has them, the language, and runs of one formatting, which are joined"
 
 FORMATS = (
     DocumentFormat("plain text", {".txt": "text/plain"}, "each line", {}),
@@ -89,7 +88,7 @@ FORMATS = (
         {".yml": "application/yaml", ".yaml": "application/yaml"},
         "the texts under the keys, and each form of a plural",
         {
-            "code": "names such as `home.title`, addresses, placeholders alone",
+            "code": "as in JSON",
             "comments": "descriptions under a key such as `_comment`",
             "other": "blocks whose indent is given by a number, messages of ICU whose braces do not fit",
         },
@@ -195,7 +194,7 @@ FORMATS = (
             "other": "how signs are pronounced, documents inside the document, keywords, words before numbers of "
             "paragraphs, what is typed or chosen in forms, texts in places that are not known",
         },
-        _OFFICE,
+        "spaces and tabs where the text has them, the language, and runs of one formatting, which are joined",
         "names of styles and bookmarks, building blocks, macros",
         is_text=False,
         is_xml=True,
@@ -217,7 +216,7 @@ FORMATS = (
             "other": "documents inside the document, such as the table behind a chart; keywords, tips of links on "
             "words, and words that are there twice inside a paragraph",
         },
-        _OFFICE,
+        "as in Word",
         "what layouts ask for (`Click to edit`), names of shapes, macros",
         is_text=False,
         is_xml=True,
@@ -238,7 +237,7 @@ FORMATS = (
             "other": "names of sheets, how signs are pronounced, documents inside the document, keywords, labels of "
             "buttons and boxes in a sheet",
         },
-        _OFFICE,
+        "as in Word",
         "numbers, dates, names of cells, macros",
         is_text=False,
         is_xml=True,
@@ -265,7 +264,7 @@ FORMATS = (
             "other": "how signs are pronounced, footers of all slides, documents inside the document, keywords, names "
             "of sheets, words before numbers of paragraphs, what is typed or chosen in forms",
         },
-        _OFFICE,
+        "as in Word",
         "names of styles and bookmarks, numbers, dates, macros",
         is_text=False,
         is_xml=True,
