@@ -46,11 +46,12 @@ def run_prepare(
     again to continue where it stopped; if everything is prepared, it ends at once. The directory is
     written to standard output.
 
-    With --cluster, a worker prepares one corpus of the run at a time, in a directory of its own
-    inside DIR; what is written to standard output is then the list of them, for data.shards. The
-    vocabulary is learned before, here, from all corpora, unless --tokenizer names one. All else is
-    as in `pellucid translate --cluster`. A model trained on them is the same, to the bit, as on the
-    shards that one process makes.
+    With --cluster, the lines of each corpus are divided among the workers; a corpus that is one
+    file of pairs is prepared by one of them. Each corpus gets a directory of its own inside DIR;
+    what is written to standard output is then the list of them, for data.shards. The vocabulary is
+    learned before, here, from all corpora, unless --tokenizer names one. All else is as in
+    `pellucid translate --cluster`. A model trained on them is the same, to the bit, as on the shards
+    that one process makes.
     """
     options = locals()
     from pellucid.cpu import count_processors
