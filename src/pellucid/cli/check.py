@@ -97,8 +97,8 @@ def run_check(
     --remove takes them out, too.
 
     With --cluster, the faults of single pairs, their languages and the scores of a model are found
-    by workers, part by part, and what concerns the whole text is done here, with about 1.2 kB of
-    memory for each pair: one process makes the same report. --out is the folder of what the workers
+    by workers, part by part, and what concerns the whole text is done here, with about a third of
+    a kilobyte of memory for each pair: one process makes the same report. --out is the folder of what the workers
     find. All else is as in `pellucid translate --cluster`.
     """
     options = locals()
