@@ -129,7 +129,7 @@ class RepeatedPairs:
         near &= ~repeated & letters
         for name, marked in (("duplicate", repeated), ("near_duplicate", near)):
             places = np.flatnonzero(marked & ~boilerplate)
-            found[name] = Marks(places, source_lengths[places] + 1.0)
+            found[name] = Marks(places, source_lengths[places].astype(np.float64) + 1.0)
         return found
 
 
