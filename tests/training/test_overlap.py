@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pellucid.data.corpus import SentencePairs, SkippedPairs
+from pellucid.data.text.bare_text import bare_text
 from pellucid.store.atomic import read_manifest
 from pellucid.training.config import DataConfig, RunConfig, make_run, read_run
 from pellucid.training.data import read_corpus, read_data
@@ -41,6 +44,11 @@ def write_pairs(folder: Path, **files: list[tuple[str, str]]) -> dict[str, Any]:
             (folder / f"{name}.{ending}").write_text(text, encoding="utf-8")
     names = {"source": "train.en", "target": "train.es", "dev_source": "dev.en", "dev_target": "dev.es"}
     return {key: str(folder / name) for key, name in names.items()}
+
+
+@given(st.text())
+def test_a_bare_text_has_all_letters_and_digits_and_nothing_else(text: str):
+    assert bare_text(text) == "".join(re.findall(r"[^\W_]", text.casefold()))
 
 
 def test_pairs_that_share_a_sentence_with_the_dev_set_are_left_out_and_counted(tmp_path: Path):

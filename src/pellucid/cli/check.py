@@ -96,9 +96,9 @@ def run_check(
     harm and are found surely; the others are listed, and --remove takes them out, too.
 
     With --cluster, the faults of single pairs, their languages and the scores of a model are found
-    by workers, and what concerns the whole text is done here, with about 1.2 kB of memory for each
-    pair. --out is the folder of what the workers find. All else is as in `pellucid translate
-    --cluster`.
+    by workers, and what concerns the whole text is done here, with about a third of a kilobyte of
+    memory for each pair. --out is the folder of what the workers find. All else is as in `pellucid
+    translate --cluster`.
     """
     options = locals()
     from pellucid.data.corpus import SkippedPairs, read_rows

@@ -145,7 +145,8 @@ def run_on_cluster(
     progress = JobProgress(job.works)
 
     def say_start(count: int) -> None:
-        files = f"{len(job.works):,} file{'s' * (len(job.works) > 1)}"
+        named = len({file for work in job.works for file in work.files})
+        files = f"{named:,} file{'s' * (named > 1)}"
         typer.echo(f"pellucid: {files} on {count:,} worker{'s' * (count > 1)}", err=True)
         progress.start_clock()
 

@@ -45,10 +45,11 @@ def run_prepare(
     bounded memory; the vocabulary is learned from a sample of it. A command that was killed
     continues where it stopped. The directory is written to standard output.
 
-    With --cluster, a worker prepares one corpus of the run at a time, in a directory of its own
-    inside DIR, and the list of them, for data.shards, is written to standard output. The vocabulary
-    is learned before, here, from all corpora, unless --tokenizer names one. All else is as in
-    `pellucid translate --cluster`.
+    With --cluster, the lines of each corpus are divided among the workers; a corpus that is one
+    file of pairs is prepared by one of them. Each corpus gets a directory of its own inside DIR,
+    and the list of them, for data.shards, is written to standard output. The vocabulary is learned
+    before, here, from all corpora, unless --tokenizer names one. All else is as in `pellucid
+    translate --cluster`.
     """
     options = locals()
     from pellucid.cpu import count_processors

@@ -203,8 +203,36 @@ def read_valid_units(
     A file is a document, or several with an empty source between them; a line that is empty on both
     sides is then no pair that is skipped. A sentence whose pair is skipped is context all the same.
     """
-    files, count, document = side_files(source, target), 0, DocumentReader(context)
-    for unit in _read_units(source, target, sides):
+    files, count = side_files(source, target), 0
+    units = _read_units(source, target, sides)
+    for unit in select_valid_units(units, files, max_characters, skipped, context):
+        count += 1
+        yield unit
+
+    if not count:
+        names = " and ".join(dict.fromkeys(files))
+        parts = "line" if all(map(_counts_lines, files)) else "unit"
+        reason = skipped if skipped else f"there is no {parts} in it"
+        raise ValueError(f"no sentence pair in {names}: {reason}")
+
+
+def select_valid_units(
+    units: Iterable[Unit],
+    files: tuple[str, str],
+    max_characters: int,
+    skipped: SkippedPairs,
+    context: int = 0,
+    before: Sequence[str] = (),
+) -> Iterator[Unit]:
+    """Yield the units of some files that `read_valid_units` does not skip, perhaps none.
+
+    `before` are the sources before the first, the last `context` of them at least.
+    """
+    document = DocumentReader(context)
+    for source in before:
+        document.take(one_line(source))
+
+    for unit in units:
         if (reason := unit.problem) is None:
             left, right = one_line(unit.source), one_line(unit.target)
             if left is not unit.source or right is not unit.target:
@@ -212,18 +240,13 @@ def read_valid_units(
                 unit = unit._replace(source=left, target=right)
             reason = _find_fault(unit, max_characters)
 
-        before = document.take(unit.source)
+        preceding = document.take(unit.source)
         if reason is None:
-            count += 1
-            yield unit._replace(source=join_context(before, unit.source)) if before else unit
+            if preceding:
+                unit = unit._replace(source=join_context(preceding, unit.source))
+            yield unit
         elif not context or unit.source.strip() or unit.target.strip() or unit.problem:
             skipped.add(reason, describe_place(files["target" in reason], unit.number, unit.line))
-
-    if not count:
-        names = " and ".join(dict.fromkeys(files))
-        parts = "line" if all(map(_counts_lines, files)) else "unit"
-        reason = skipped if skipped else f"there is no {parts} in it"
-        raise ValueError(f"no sentence pair in {names}: {reason}")
 
 
 def _find_fault(unit: Unit, max_characters: int) -> str | None:

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,23 @@ def list_words(text: str, most: int = MOST_WORDS) -> list[str]:
     return word.findall(text.lower())[:most]
 
 
+class SentenceWords(Protocol):
+    """Words of many sentences, as a `LinkModel` asks for them: at once (`WordIds`), or packed."""
+
+    @property
+    def lengths(self) -> NDArray[np.integer]:
+        """The number of words of each sentence."""
+        ...
+
+    def count_words(self) -> Ints:
+        """Return how often each id occurs."""
+        ...
+
+    def select(self, sentences: Ints) -> tuple[NDArray[np.int32], Ints, Ints]:
+        """Return the ids of these sentences, one after another, and the lengths and the starts among them."""
+        ...
+
+
 @dataclass(frozen=True)
 class WordIds:
     """Word ids of many sentences, one after another, with the length and the start of each sentence."""
@@ -68,6 +85,10 @@ class WordIds:
             lengths = np.concatenate([block.lengths for block in blocks])
             ids = np.concatenate([block.ids for block in blocks])
         return cls(ids, lengths, np.cumsum(lengths) - lengths)
+
+    def count_words(self) -> Ints:
+        """Return how often each id occurs."""
+        return np.bincount(self.ids)
 
     def select(self, sentences: Ints) -> tuple[NDArray[np.int32], Ints, Ints]:
         """Return the ids of these sentences, one after another, and the lengths and the starts among them."""
@@ -145,18 +166,20 @@ class LinkModel:
     which blurs counts that are nearly zero anyway.
     """
 
-    def __init__(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints):
+    def __init__(self, sources: SentenceWords, targets: SentenceWords, i: Ints, j: Ints):
         """Learn from source i[n] and target j[n], for each n; of too many links only every `every`-th pair is read."""
-        highest = [int(side.ids.max()) for side in (sources, targets) if len(side.ids)]
-        self.size = 1 + max(highest, default=0)
-        counts = sum(np.bincount(side.ids, minlength=self.size) for side in (sources, targets))
+        of_sides = [side.count_words() for side in (sources, targets)]
+        self.size = max(1, *map(len, of_sides))
+        counts = np.zeros(self.size, np.int64)
+        for of_side in of_sides:
+            counts[: len(of_side)] += of_side
         # A word that occurs once can have no link that another pair confirms.
-        self.known = np.asarray(counts) > 1
+        self.known = counts > 1
         self.every = max(1, -(-int((sources.lengths[i] * targets.lengths[j]).sum()) // MOST_LINKS))
         self._learn(sources, targets, i[:: self.every], j[:: self.every])
 
     def link_chunks(
-        self, sources: WordIds, targets: WordIds, i: Ints, j: Ints
+        self, sources: SentenceWords, targets: SentenceWords, i: Ints, j: Ints
     ) -> Iterator[tuple[slice, _PairLinks]]:
         """Yield the links of source i[n] with target j[n] in chunks of consecutive n."""
         ends = np.cumsum(sources.lengths[i] * targets.lengths[j])
@@ -167,7 +190,7 @@ class LinkModel:
             yield slice(start, stop), self._link(sources, targets, i[start:stop], j[start:stop])
             start = stop
 
-    def _link(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints) -> _PairLinks:
+    def _link(self, sources: SentenceWords, targets: SentenceWords, i: Ints, j: Ints) -> _PairLinks:
         source_ids, source_lengths, source_starts = sources.select(i)
         target_ids, target_lengths, _ = targets.select(j)
         # A target word has as many links as its source has words.
@@ -193,7 +216,7 @@ class LinkModel:
             target_lengths,
         )
 
-    def _learn(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints) -> None:
+    def _learn(self, sources: SentenceWords, targets: SentenceWords, i: Ints, j: Ints) -> None:
         """Set the table, and the expected number of links of each source word and each target word."""
         chunks = []
         for _, links in self.link_chunks(sources, targets, i, j):
@@ -222,7 +245,12 @@ class LinkModel:
         self.total = float(self.target_counts.sum())
 
     def features(
-        self, sources: WordIds, targets: WordIds, i: Ints, j: Ints, learned_from: Bools
+        self,
+        sources: SentenceWords,
+        targets: SentenceWords,
+        i: Ints,
+        j: Ints,
+        learned_from: Bools,
     ) -> Floats:
         """Return what speaks for source i[n] and target j[n] being translations, a row of nine numbers for each n.
 

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,10 @@ _ID_TYPES = ("<u2", "<i4")
 
 def write_part(path: Path, encoded: EncodedPairs, skipped: SkippedPairs) -> None:
     """Write encoded pairs, and an account of skipped pairs, to one file, whole or not at all."""
-    skipped_json = json.dumps({"counts": skipped.counts, "examples": skipped.examples}).encode()
-    arrays = {"skipped": np.frombuffer(skipped_json, dtype=np.uint8)}
-    for side, sentences in zip(SIDES, (encoded.sources, encoded.targets), strict=True):
-        arrays |= {f"{side}.ids": sentences.ids, f"{side}.lengths": sentences.lengths}
     new = path.with_suffix(".new")
     try:
         with new.open("wb") as file:
-            np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+            save_part(file, encoded, skipped)
             # On the disk before it gets its name: a run that was killed finds whole parts only.
             file.flush()
             os.fsync(file.fileno())
@@ -41,25 +37,47 @@ def write_part(path: Path, encoded: EncodedPairs, skipped: SkippedPairs) -> None
         new.unlink(missing_ok=True)
 
 
-def read_part(path: Path) -> tuple[dict[str, NDArray[np.integer]], SkippedPairs]:
-    """Read the ids and lengths of both sides, and the skipped pairs; ValueError for a damaged part."""
+def save_part(file: BinaryIO, encoded: EncodedPairs, skipped: SkippedPairs) -> None:
+    """Write encoded pairs, and an account of skipped pairs, to an open file."""
+    skipped_json = json.dumps({"counts": skipped.counts, "examples": skipped.examples}).encode()
+    arrays = {"skipped": np.frombuffer(skipped_json, dtype=np.uint8)}
+    for side, sentences in zip(SIDES, (encoded.sources, encoded.targets), strict=True):
+        arrays |= {f"{side}.ids": sentences.ids, f"{side}.lengths": sentences.lengths}
+    np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+
+
+PartContent = tuple[dict[str, NDArray[np.integer]], SkippedPairs]
+"""Ids and lengths of both sides of a part, and the pairs that were skipped."""
+
+
+def read_part(path: Path) -> PartContent:
+    """Read the file of a part; ValueError for a damaged one."""
+    with path.open("rb") as file:
+        return load_part(file, str(path))
+
+
+def load_part(file: BinaryIO, name: str) -> PartContent:
+    """Read a part from an open file, which messages call `name`; ValueError for a damaged one."""
     try:
         # Without pickle, a file can hold arrays and nothing that runs.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
         skipped_counts = json.loads(arrays.pop("skipped").tobytes())
     except (EOFError, ValueError, KeyError, AttributeError, TypeError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"{path} is damaged ({error}); remove it and prepare again: only it is made anew"
+            f"{name} is damaged ({error}); remove it and prepare again: only it is made anew"
         ) from None
     skipped = SkippedPairs(examples=skipped_counts["examples"])
     skipped.counts.update(skipped_counts["counts"])
     return arrays, skipped
 
 
-def join_parts(parts: Iterable[Path], folder: Path) -> Iterator[tuple[int, SkippedPairs]]:
-    """Write the four files from the parts, in order, and yield the number of pairs and the skipped pairs of each.
+def join_parts(
+    parts: Iterable[tuple[int, PartContent]], folder: Path
+) -> Iterator[tuple[int, int, SkippedPairs]]:
+    """Write the four files from the parts, in order; a part comes with the number of its corpus.
 
+    Yields this number, the number of pairs and the skipped pairs of each.
     The files are complete when the iterator is exhausted.
     """
     ends = dict.fromkeys(SIDES, 0)
@@ -68,15 +86,14 @@ def join_parts(parts: Iterable[Path], folder: Path) -> Iterator[tuple[int, Skipp
         files = {name: stack.enter_context((folder / name).open("wb")) for name in names}
         for side in SIDES:
             files[f"{side}.starts"].write(np.zeros(1, dtype="<i8").tobytes())
-        for part in parts:
-            arrays, skipped = read_part(part)
+        for corpus_number, (arrays, skipped) in parts:
             # A part knows lengths only; starts count from the beginning of the joined file.
             for side in SIDES:
                 starts = ends[side] + np.cumsum(arrays[f"{side}.lengths"], dtype="<i8")
                 files[f"{side}.starts"].write(starts.tobytes())
                 files[f"{side}.ids"].write(arrays[f"{side}.ids"].tobytes())
                 ends[side] += len(arrays[f"{side}.ids"])
-            yield len(arrays["source.lengths"]), skipped
+            yield corpus_number, len(arrays["source.lengths"]), skipped
 
 
 def map_shards(folder: Path, pairs: int, types: dict[str, str]) -> EncodedPairs:

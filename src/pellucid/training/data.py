@@ -332,11 +332,12 @@ class HeldOutSentences:
         file: str,
         skipped: SkippedPairs,
         held_out: Container[int] = (),
+        is_range: bool = False,
     ) -> Iterator[tuple[int, str, str]]:
         """Yield the rows (line, source, target) of a file that contain none of these sentences.
 
         Other rows are counted in `skipped`, except for the lines that are `held_out` themselves.
-        Raises ValueError, at the end, if no row remains.
+        Raises ValueError, at the end, if no row remains; of a range of a file's lines none may.
         """
         remaining = 0
         for line, source, target in rows:
@@ -348,7 +349,7 @@ class HeldOutSentences:
                 skipped.add(SHARED_SENTENCE, f"{file}:{line}")
 
         # Known only at the end: a large file is read row by row.
-        if not remaining:
+        if not remaining and not is_range:
             culprit = "another" if held_out else "the dev pairs"
             raise ValueError(
                 f"every pair shares a sentence with {culprit}; name dev_source and dev_target"
@@ -414,17 +415,32 @@ def training_pairs(
     named dev sets is left out, and counted there.
     """
     rows = read_valid_pairs(*corpus.files, data.max_characters, skipped, corpus.sides, data.context)
+    # Without anybody to count for, allowed overlap needs no looking.
+    if dev is None and overlap is None and not data.allow_overlap:
+        overlap = read_overlap(data)
+    return leave_out_dev(rows, corpus, data, dev, skipped, overlap)
+
+
+def leave_out_dev(
+    rows: Iterator[tuple[int, str, str]],
+    corpus: CorpusConfig,
+    data: DataConfig,
+    dev: SentencePairs | None,
+    skipped: SkippedPairs,
+    overlap: DevOverlap | None,
+    is_range: bool = False,
+) -> Iterator[tuple[int, str, str]]:
+    """Yield the rows of a corpus, or of a range of its lines, that `training_pairs` keeps."""
+    file = corpus.files[0]
     if dev is None:
-        # Without anybody to count for, allowed overlap needs no looking.
-        if overlap is None and not data.allow_overlap:
-            overlap = read_overlap(data)
         if overlap is None:
             return rows
         languages = corpus.languages if data.directions else ()
-        return overlap.filter_rows(rows, corpus.files[0], languages, skipped)
+        return overlap.filter_rows(rows, file, languages, skipped, is_range)
 
     lines = frozenset(dev.lines) if corpus == data.corpora[0] else ()
-    return HeldOutSentences.from_pairs(dev).filter_rows(rows, corpus.files[0], skipped, lines)
+    held_out = HeldOutSentences.from_pairs(dev)
+    return held_out.filter_rows(rows, file, skipped, lines, is_range)
 
 
 def pair_blocks(

@@ -46,11 +46,12 @@ class DevOverlap:
         file: str,
         languages: Collection[str],
         skipped: SkippedPairs,
+        is_range: bool = False,
     ) -> Iterator[tuple[int, str, str]]:
         """Yield the rows (line, source, target) of a file that share no sentence with a dev set.
 
         The others are counted in `skipped`; where they are allowed they are yielded, too. Raises
-        ValueError, at the end, if no row remains.
+        ValueError, at the end, if no row remains; of a range of a file's lines none may.
         """
         direction = frozenset(languages)  # the other way round, the same two sentences are learned
         sentences, left_out, remaining = self._sentences.get(direction, set()), 0, 0
@@ -69,7 +70,7 @@ class DevOverlap:
                 remaining += 1
                 yield row
 
-        if left_out and not remaining:
+        if left_out and not remaining and not is_range:
             raise ValueError(
                 f"{file}: every pair shares a sentence with the dev set, so none is left to train "
                 "on; name another dev set, or keep these pairs with --set "

@@ -9,7 +9,7 @@ import json
 import shutil
 import signal
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -20,7 +20,7 @@ import numpy as np
 
 from pellucid.data.batching import id_type
 from pellucid.data.corpus import SentencePairs, SkippedPairs
-from pellucid.data.shards import join_parts, write_part
+from pellucid.data.shards import PartContent, join_parts, read_part, write_part
 from pellucid.data.source_profile import PROFILED_SOURCES, write_source_words
 from pellucid.data.stream import encode_pairs_or_none
 from pellucid.data.tokenizer import Tokenizer, sample_lines
@@ -187,10 +187,12 @@ def prepare_shards(
     say: Say,
     numbers: range | None = None,
     tokenizer_of: Path | None = None,
+    ranges: Iterable[PartContent] | None = None,
 ) -> None:
     """Write the corpora of `run`, or some of them, as shards to `out`, as a whole or not at all.
 
-    `numbers` are the numbers of the corpora, from 1.
+    `numbers` are the numbers of the corpora, from 1. All ranges of the lines of a single corpus may
+    have been encoded before (`RangeEncoder`); they come in order.
 
     Shards that are there are replaced. The text of a run from an initial model is encoded by that
     model's tokenizer, other text by the tokenizer of the shards in `tokenizer_of`, or a new one. Raises
@@ -201,12 +203,7 @@ def prepare_shards(
     _refuse_non_shards(out)
     corpora = select_corpora(run.data, numbers)
     with explain_unfinished_work(out):
-        initial = initial_tokenizer(run)
-        recipe = _describe_recipe(run, initial, numbers)
-        given = initial
-        if tokenizer_of is not None:
-            given = _read_tokenizer(run, tokenizer_of, recipe["settings"])
-            recipe["tokenizer"] = describe_tokenizer_files(read_shards_manifest(tokenizer_of))
+        recipe, given = _describe_shards(run, numbers, tokenizer_of)
         if shards_are_done(out, recipe):
             if _is_work_folder(unfinished_folder(out)):
                 shutil.rmtree(unfinished_folder(out))  # left by a crash after the last step
@@ -216,7 +213,11 @@ def prepare_shards(
         work = _open_work_folder(unfinished_folder(out), recipe, say)
         if not shards_are_done(work / "whole", recipe):
             tokenizer, facts = _learn_from_text(run, corpora, work / "learned", say, given)
-            parts = write_parts(run, corpora, tokenizer, facts, work / "parts", workers, say)
+            if ranges is None:
+                files = write_parts(run, corpora, tokenizer, facts, work / "parts", workers, say)
+                parts = ((number, read_part(file)) for number, file in files)
+            else:
+                parts = ((0, content) for content in ranges)
             # The text is read twice: a file that changed in between would not match its facts.
             for text in recipe["texts"]:
                 if has_changed(Path(text["path"]), text):
@@ -234,6 +235,30 @@ def prepare_shards(
             say(f"{total:,} pairs are in {out}; a run trains on them with {setting}")
         else:
             say(f"{total:,} pairs are in {out}; list it in data.shards, with the other parts")
+
+
+def prepare_facts(
+    run: RunConfig, out: Path, numbers: range | None, tokenizer_of: Path | None
+) -> None:
+    """Read the corpora that `prepare_shards` will write to `out`, for what it must know first."""
+    out = out.resolve()
+    with explain_unfinished_work(out):
+        recipe, given = _describe_shards(run, numbers, tokenizer_of)
+        work = _open_work_folder(unfinished_folder(out), recipe, _say_nothing)
+        corpora = select_corpora(run.data, numbers)
+        _learn_from_text(run, corpora, work / "learned", _say_nothing, given)
+
+
+def _say_nothing(message: str) -> None:
+    """Show no message."""
+
+
+def are_prepared(
+    run: RunConfig, out: Path, numbers: range | None, tokenizer_of: Path | None
+) -> bool:
+    """Whether `out` holds what `prepare_shards` would write there, with every byte verified."""
+    has_manifest = (out / MANIFEST).exists()
+    return has_manifest and shards_are_done(out, _describe_shards(run, numbers, tokenizer_of)[0])
 
 
 def prepare_tokenizer(run: RunConfig, out: Path, say: Say) -> None:
@@ -255,6 +280,20 @@ def prepare_tokenizer(run: RunConfig, out: Path, say: Say) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def _describe_shards(
+    run: RunConfig, numbers: range | None, tokenizer_of: Path | None
+) -> tuple[dict[str, Any], Tokenizer | None]:
+    """Return what decides some shards, and their tokenizer, unless it is to be learned."""
+    initial = initial_tokenizer(run)
+    recipe = _describe_recipe(run, initial, numbers)
+    if tokenizer_of is None:
+        return recipe, initial
+
+    given = load_shards_tokenizer(run, tokenizer_of, recipe["settings"])
+    recipe["tokenizer"] = describe_tokenizer_files(read_shards_manifest(tokenizer_of))
+    return recipe, given
+
+
 def _describe_recipe(
     run: RunConfig, initial: Tokenizer | None, numbers: range | None
 ) -> dict[str, Any]:
@@ -271,7 +310,7 @@ def _describe_recipe(
     return recipe
 
 
-def _read_tokenizer(run: RunConfig, folder: Path, settings: dict[str, Any]) -> Tokenizer:
+def load_shards_tokenizer(run: RunConfig, folder: Path, settings: dict[str, Any]) -> Tokenizer:
     """Return the tokenizer of other shards, which must have been learned with the same settings."""
     recorded, problems = read_shards_manifest(folder)["settings"], []
     if run.model.start:
@@ -410,10 +449,10 @@ def join_shards(
     work: Path,
     tokenizer: Tokenizer,
     facts: dict[str, Any],
-    parts: list[tuple[int, Path]],
+    parts: Iterable[tuple[int, PartContent]],
     recipe: dict[str, Any],
 ) -> None:
-    """Join the parts into shards, and write the tokenizer and the manifest beside them."""
+    """Join parts, which come with the number of their corpus; write tokenizer and manifest."""
     result = work / "whole"
     # Left by a run that was killed while it joined.
     if result.exists():
@@ -424,11 +463,10 @@ def join_shards(
             shutil.copyfile(path, result / path.name)
 
     corpora, notes = [], list(facts["notes"])
-    numbers, paths = [number for number, _ in parts], [path for _, path in parts]
-    joined = zip(numbers, join_parts(iter(paths), result), strict=True)
+    joined = join_parts(parts, result)
     for corpus_number, corpus_parts in groupby(joined, key=lambda numbered: numbered[0]):
         trained_on, skipped = 0, SkippedPairs()
-        for _, (pair_count, part_skipped) in corpus_parts:
+        for _, pair_count, part_skipped in corpus_parts:
             trained_on += pair_count
             skipped.add_later(part_skipped)
 

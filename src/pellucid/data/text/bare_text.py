@@ -4,13 +4,17 @@ import re
 
 # Letters and digits from which a sentence of the test set counts: "Yes." may be in any text.
 SHORTEST_LEAK = 12
-_SIGNS = re.compile(r"[^\W_]+")
+_ASCII_SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
+_OTHER_SIGNS = re.compile(r"\W")
 
 
 def bare_text(text: str) -> str:
     """Return a text without case, punctuation and spaces.
 
-    >>> bare_text("It's 10 o'clock!")
+    >>> bare_text("¿It's 10 o'clock?")
     'its10oclock'
     """
-    return "".join(_SIGNS.findall(text.casefold()))
+    # All training text passes here: deleting bytes is several times faster than matching letters.
+    encoded = text.casefold().encode("utf-8", "surrogatepass")
+    bare = encoded.translate(None, _ASCII_SIGNS).decode("utf-8", "surrogatepass")
+    return bare if bare.isalnum() else _OTHER_SIGNS.sub("", bare)

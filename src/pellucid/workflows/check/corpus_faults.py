@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pellucid.data.links import Bools, Floats, Ints
 from pellucid.data.text.bare_text import SHORTEST_LEAK, bare_text
@@ -30,13 +31,6 @@ class PairHashes(NamedTuple):
     bare: Ints
     form: Ints
     lengths: Ints  # characters of both sides, and of both bare sides
-
-    @classmethod
-    def join(cls, blocks: Sequence["PairHashes"]) -> "PairHashes":
-        if not blocks:
-            blocks = [hash_pairs([], [])]
-        fields = [np.concatenate(parts, axis=1) for parts in zip(*blocks, strict=True)]
-        return cls(*fields)
 
 
 def hash_pairs(*sides: Sequence[str]) -> PairHashes:
@@ -66,54 +60,105 @@ def hash_texts(texts: Sequence[str]) -> Ints:
 _NO_TEXT = int(hash_texts([""])[0])
 
 
-def find_repeated_pairs(hashes: PairHashes, filled: Bools) -> dict[str, Floats]:
-    """Return how bad the repetition of each pair is: duplicates, near-duplicates, boilerplate, and many targets.
+class Marks(NamedTuple):
+    """The pairs that have a fault, by growing place from 0, and how badly each has it."""
 
-    Pairs that are not `filled`, because a side is empty, repeat nothing and are not counted.
+    places: Ints
+    degrees: Floats
+
+    @classmethod
+    def from_degrees(cls, degrees: Floats) -> "Marks":
+        """Return the marks of pairs that have a fault by any degree but 0."""
+        places = np.flatnonzero(degrees)
+        return cls(places, degrees[places])
+
+    @classmethod
+    def join(cls, marks: "Sequence[Marks]") -> "Marks":
+        """Return the marks of several blocks, one behind the other."""
+        if not marks:
+            return cls(np.zeros(0, np.int64), np.zeros(0))
+        places, degrees = zip(*marks, strict=True)
+        return cls(np.concatenate(places), np.concatenate(degrees))
+
+
+class RepeatedPairs:
+    """Finds repetitions among pairs by four hashes, which take 32 bytes for each pair.
+
+    Pairs with an empty side repeat nothing and are not counted.
     """
-    found = _find_repeated(PairHashes(*(values[:, filled] for values in hashes)))
-    all_pairs = {name: np.zeros(len(filled)) for name in found}
-    for name, degrees in found.items():
-        all_pairs[name][filled] = degrees
-    return all_pairs
+
+    def __init__(self) -> None:
+        """Begin without a pair."""
+        self._pairs, self._sources = array("q"), array("q")
+        self._forms = array("q"), array("q")
+
+    def add(self, hashes: PairHashes, filled: Bools) -> None:
+        """Add the pairs of a block that are `filled`, because they have two sides."""
+        exact, form = hashes.exact[:, filled], hashes.form[:, filled]
+        self._pairs.frombytes(_join_sides(*exact).tobytes())
+        for kept, values in zip((self._sources, *self._forms), (exact[0], *form), strict=True):
+            kept.frombytes(values.tobytes())
+
+    def find(self, source_lengths: NDArray[np.integer]) -> dict[str, Marks]:
+        """Return the marks of duplicates, near-duplicates, boilerplate, and sources with many targets.
+
+        Places count the pairs with two sides, and so do the lengths of their sources. What was kept
+        is given up.
+        """
+        pairs, sources, *forms = map(_as_integers, (self._pairs, self._sources, *self._forms))
+        del self._pairs, self._sources, self._forms
+        near = _later_of_equals(_join_sides(*forms))
+        # A form without letters, as of two different numbers, says nothing.
+        letters = (forms[0] != _NO_TEXT) & (forms[1] != _NO_TEXT)
+        often = np.maximum(_count_equals(forms[0]), _count_equals(forms[1]))
+        del forms
+        boilerplate = letters & (often >= BOILERPLATE) & near
+        places = np.flatnonzero(boilerplate)
+        found = {"boilerplate": Marks(places, often[places].astype(np.float64))}
+        del often
+
+        repeated = _later_of_equals(pairs)
+        del pairs
+        # Every target of a source counts once, however often the pair is repeated.
+        first = np.flatnonzero(~repeated)
+        targets = _count_equals(sources[first])
+        several = targets > 1
+        found["many_targets"] = Marks(first[several], targets[several].astype(np.float64))
+        del first, targets
+
+        near &= ~repeated & letters
+        for name, marked in (("duplicate", repeated), ("near_duplicate", near)):
+            places = np.flatnonzero(marked & ~boilerplate)
+            found[name] = Marks(places, source_lengths[places].astype(np.float64) + 1.0)
+        return found
 
 
-def _find_repeated(hashes: PairHashes) -> dict[str, Floats]:
-    exact, _, form, lengths = hashes
-    pairs, forms = _join_sides(exact), _join_sides(form)
-    repeated, near = _later_of_equals(pairs), _later_of_equals(forms)
-    # A form without letters, as of two different numbers, says nothing.
-    letters = (form != _NO_TEXT).all(axis=0)
-    often = np.maximum(_count_equals(form[0]), _count_equals(form[1]))
-    boilerplate = letters & (often >= BOILERPLATE) & near
-
-    # Every target of a source counts once, however often the pair is repeated.
-    first = ~repeated
-    targets = np.zeros(len(pairs))
-    targets[first] = _count_equals(exact[0][first])
-    return {
-        "duplicate": np.where(repeated & ~boilerplate, lengths[0] + 1.0, 0),
-        "near_duplicate": np.where(near & ~repeated & letters & ~boilerplate, lengths[0] + 1.0, 0),
-        "boilerplate": np.where(boilerplate, often, 0).astype(float),
-        "many_targets": np.where(targets > 1, targets, 0),
-    }
+def _as_integers(values: "array[int]") -> Ints:
+    """Return numbers of eight bytes where they are, as numpy's."""
+    return np.frombuffer(values, np.int64)
 
 
-def _join_sides(hashes: Ints) -> Ints:
+def _join_sides(sources: Ints, targets: Ints) -> Ints:
     """Return one hash for each pair."""
-    return hashes[0] * np.int64(0x5851F42D4C957F2D) + hashes[1]
+    return sources * np.int64(0x5851F42D4C957F2D) + targets
 
 
-def _count_equals(values: Ints) -> Ints:
+def _count_equals(values: Ints) -> NDArray[np.int32]:
     """Return of each value how often it occurs."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return counts[inverse] if len(values) else np.zeros(0, np.int64)
+    order = np.argsort(values)
+    is_first = np.ones(len(values), bool)
+    is_first[1:] = values[order[1:]] != values[order[:-1]]
+    counts = np.diff(np.append(np.flatnonzero(is_first), len(values))).astype(np.int32)
+    often = np.empty(len(values), np.int32)
+    often[order] = np.repeat(counts, counts)
+    return often
 
 
 def _later_of_equals(values: Ints) -> Bools:
     """Return whether each value occurred before."""
-    later = np.ones(len(values), bool)
-    later[np.unique(values, return_index=True)[1]] = False
+    order = np.argsort(values, kind="stable")
+    later = np.zeros(len(values), bool)
+    later[order[1:]] = values[order[1:]] == values[order[:-1]]
     return later
 
 
@@ -132,19 +177,22 @@ def find_leaks(hashes: PairHashes, held_out: Ints) -> Floats:
     )
 
 
-def find_odd_ratios(hashes: PairHashes) -> Floats:
-    """Return how many times the usual ratio of lengths a pair has, or the ratio of the usual to its own."""
-    lengths = hashes.lengths
+def find_odd_ratios(lengths: Sequence[NDArray[np.integer]]) -> Marks:
+    """Return how many times the usual ratio of lengths a pair has, or the ratio of the usual to its own.
+
+    `lengths` are the characters of both sides of each pair.
+    """
     # Ten more: of short sentences one may easily be twice as long.
-    ratios = np.log((lengths[0] + 10) / (lengths[1] + 10))
-    if not len(ratios):
-        return np.zeros(0)
-    distance = np.abs(ratios - np.median(ratios))
+    distance = np.log((lengths[0] + 10) / (lengths[1] + 10))
+    if not len(distance):
+        return Marks.from_degrees(distance)
+    distance -= np.median(distance)
+    np.abs(distance, out=distance)
 
     # 1.48 times the median distance is the standard deviation of a normal distribution.
     limit = max(ODD_RATIO * 1.48 * float(np.median(distance)), np.log(LEAST_RATIO))
-    empty = (lengths[:2] == 0).any(axis=0)
-    return np.where((distance > limit) & ~empty, np.exp(distance), 0)
+    places = np.flatnonzero((distance > limit) & (lengths[0] > 0) & (lengths[1] > 0))
+    return Marks(places, np.exp(distance[places]))
 
 
 LEARNED_LINES = 100_000  # lines in which a spelling is learned however large the text is

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pellucid.data.links import Floats, Ints, LinkModel, WordIds
+from pellucid.data.links import Bools, Floats, Ints, LinkModel, SentenceWords
 
 # Pairs from which links are learned; in fewer the words repeat too rarely to say anything.
 FEWEST_PAIRS = 400
@@ -24,31 +25,50 @@ _WINDOW = 16  # lines over which evidence is averaged to find where a shift may 
 _AROUND = 250
 _CERTAIN = 3.0  # bound of the logit of one pair in a sum, so that no single line decides
 _CHANGE = 9.0  # logits that a change of the shift must gain: three lines that are certain
+# Pairs that are weighed at a time: their features take more memory than all that is kept of them.
+_WEIGHED_AT_ONCE = 2**15
 
 
 class Judge:
     """Evidence for pairs being translations: a logit that is negative where shuffled pairs are likelier."""
 
-    def __init__(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints, seed: int = 1):
-        """Learn from source i[n] and target j[n]; most of these pairs are translations."""
+    def __init__(
+        self, sources: SentenceWords, targets: SentenceWords, i: Ints, j: Ints, seed: int = 1
+    ):
+        """Learn from source i[n] and target j[n], by growing i; most of these pairs are translations."""
         self.sources, self.targets = sources, targets
         self.model = LinkModel(sources, targets, i, j)
-        self._learned = np.zeros(len(sources.lengths), np.int64) - 1
-        self._learned[i[:: self.model.every]] = j[:: self.model.every]
+        self._learned = i[:: self.model.every], j[:: self.model.every]
 
         # A part is enough to learn nine weights, and shuffled pairs cost as much as others.
         some = slice(None, None, max(1, len(i) // 20_000))
         i, j = i[some], j[some]
         partners = np.random.default_rng(seed).permutation(j)
-        real = self.model.features(sources, targets, i, j, self._learned[i] == j)
+        real = self.model.features(sources, targets, i, j, self._were_learned_from(i, j))
         shuffled = self.model.features(sources, targets, i, partners, np.zeros(len(i), bool))
         self.fit = ShuffledFit(real, shuffled)
         self.separation, self.threshold = self.fit.separation, self.fit.threshold
 
     def weigh(self, i: Ints, j: Ints) -> Floats:
         """Return the logit of source i[n] and target j[n] being translations, for each n."""
-        features = self.model.features(self.sources, self.targets, i, j, self._learned[i] == j)
+        learned_from = self._were_learned_from(i, j)
+        features = self.model.features(self.sources, self.targets, i, j, learned_from)
         return self.fit.weigh(features)
+
+    def weigh_all(self) -> Floats:
+        """Return the logit of each source and the target beside it."""
+        pairs = len(self.sources.lengths)
+        logits = np.empty(pairs)
+        for start in range(0, pairs, _WEIGHED_AT_ONCE):
+            block = np.arange(start, min(start + _WEIGHED_AT_ONCE, pairs))
+            logits[block] = self.weigh(block, block)
+        return logits
+
+    def _were_learned_from(self, i: Ints, j: Ints) -> Bools:
+        """Return whether links were learned from source i[n] and target j[n], for each n."""
+        sources, targets = self._learned
+        places = np.minimum(np.searchsorted(sources, i), len(sources) - 1)
+        return (sources[places] == i) & (targets[places] == j)
 
 
 class ShuffledFit:
@@ -122,7 +142,9 @@ class Shift:
     offset: int
 
 
-def guess_offsets(source_lengths: Ints, target_lengths: Ints, window: int = 500) -> Ints:
+def guess_offsets(
+    source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], window: int = 500
+) -> Ints:
     """Return for each pair the offset at which the lengths of the lines around it agree best.
 
     Lengths of translations go together. This is enough to learn
@@ -130,15 +152,18 @@ def guess_offsets(source_lengths: Ints, target_lengths: Ints, window: int = 500)
     """
     pairs = len(source_lengths)
     offsets = np.zeros(pairs, np.int64)
-    logs = [np.log(lengths + 1.0) for lengths in (source_lengths, target_lengths)]
     for start in range(0, pairs, window):
         lines = np.arange(start, min(start + window, pairs))
         if len(lines) < window // 2:
             break
+        # Of these lines and all that they may belong to.
+        first = max(0, start - LONGEST_SHIFT)
+        near = slice(first, start + window + LONGEST_SHIFT)
+        logs = [np.log(lengths[near] + 1.0) for lengths in (source_lengths, target_lengths)]
         agreements = {}
         for offset in sorted(range(-LONGEST_SHIFT, LONGEST_SHIFT + 1), key=abs):
             i = lines[(lines + offset >= 0) & (lines + offset < pairs)]
-            a, b = logs[0][i], logs[1][i + offset]
+            a, b = logs[0][i - first], logs[1][i + offset - first]
             a, b = a - a.mean(), b - b.mean()
             agreements[offset] = float((a * b).mean() / (a.std() * b.std() + 1e-9))
 

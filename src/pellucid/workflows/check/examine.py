@@ -1,5 +1,6 @@
 """Examines a corpus: reads it a few times, finds every fault with its lines, and writes the text that is left."""
 
+from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -7,14 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pellucid.data.links import Bools, Floats, Ints, WordIds, WordStems
+from pellucid.data.links import Bools, Floats, Ints, WordStems
 from pellucid.data.text.spelling import describe_character
 from pellucid.store.atomic import atomic_file
 from pellucid.workflows.check import corpus_faults, evidence
 from pellucid.workflows.check.block_work import BlockFaults, BlockWork, Rows, WorkHere
+from pellucid.workflows.check.corpus_faults import Marks
 from pellucid.workflows.check.evidence import Shift
 from pellucid.workflows.check.language_model import LanguageModel
+from pellucid.workflows.check.packed_words import PackedWords
 from pellucid.workflows.check.pair_faults import FAULTS, PAIR_CHECKS
 
 EXAMPLES = 5  # examples of a fault that are shown
@@ -53,12 +57,12 @@ class CorpusReport:
     spellings: list[corpus_faults.RareSpelling] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # sentences about what could not be judged
     # Of each fault: the pairs that have it, counted from 0 in the order of reading, and how badly.
-    marks: dict[str, tuple[Ints, Floats]] = field(default_factory=dict, repr=False)
+    marks: dict[str, Marks] = field(default_factory=dict, repr=False)
     # Of units that hold no pair: how many have each reason. They
     # are among the pairs, with empty sides.
     reasons: dict[str, int] = field(default_factory=dict)
     # Characters of both sides of each pair.
-    lengths: Ints = field(default_factory=lambda: np.zeros((2, 0), np.int64), repr=False)
+    lengths: Sequence[NDArray[np.int32]] = field(default=(), repr=False)
     # Evidence of each pair for being translations, none where it could not be judged.
     logits: Floats = field(default_factory=lambda: np.zeros(0), repr=False)
     judge: evidence.Judge | None = field(default=None, repr=False)
@@ -69,7 +73,7 @@ class CorpusReport:
         removed = np.zeros(self.pairs, bool)
         for fault in faults:
             if fault in self.marks:
-                removed[self.marks[fault][0]] = True
+                removed[self.marks[fault].places] = True
         return removed
 
     def blocks_of(self, fault: str) -> list[Shift]:
@@ -126,80 +130,117 @@ def examine_corpus(
     """
     report = CorpusReport()
     work = work or WorkHere(read, score)
-    first = _join_faults(work.find_faults(), report)
+    held_out = None if against is None else corpus_faults.hash_held_out(against)
+    first = _join_faults(work.find_faults(), report, held_out)
     if not report.pairs:
         raise ValueError("there is no pair in it")
     filled = np.ones(report.pairs, bool)
     if "empty" in report.marks:
-        filled[report.marks["empty"][0]] = False
-    degrees = corpus_faults.find_repeated_pairs(first.hashes, filled)
-    degrees["ratio"] = corpus_faults.find_odd_ratios(first.hashes)
-    if against is not None:
-        held_out = corpus_faults.hash_held_out(against)
-        degrees["leaked"] = corpus_faults.find_leaks(first.hashes, held_out)
+        filled[report.marks["empty"].places] = False
+
+    found = _find_repeated(first, filled)
+    found["ratio"] = corpus_faults.find_odd_ratios(first.lengths)
+    if first.leaked is not None:
+        found["leaked"] = first.leaked
     report.spellings = first.spellings.find_rare(report.pairs)
-    degrees["spelling"] = corpus_faults.weigh_rare_spellings(report.spellings, report.pairs)
-    report.lengths = first.hashes.lengths[:2]
-    _judge_pairs(report, first, degrees, filled)
+    rare = corpus_faults.weigh_rare_spellings(report.spellings, report.pairs)
+    found["spelling"] = Marks.from_degrees(rare)
+    report.lengths = first.lengths
+    _judge_pairs(report, first, found, filled)
+
     sample = _sample_texts(read(), report.pairs)
     if work.has_model:
         scores = work.score_pairs(report.pairs, evidence.OtherSources(sample[0]))
-        degrees["not_translation"] = _judge_by_model(report, scores)
+        found["not_translation"] = Marks.from_degrees(_judge_by_model(report, scores))
     language = LanguageModel(*sample)
-    if not language.tells_apart:
+    if language.tells_apart:
+        found["language"] = _join_degrees(work.find_wrong_languages(language))
+    else:
         report.notes.append(
             "both sides look like one language, so lines in the wrong language were not looked for"
         )
-        language = None
 
-    if language:
-        degrees["language"] = np.concatenate(list(work.find_wrong_languages(language)))
-
-    for values in degrees.values():
-        values[~filled] = 0  # an empty side is one fault, and says nothing about another
-    _mark(report, degrees)
+    for name, marks in found.items():
+        # An empty side is one fault, and says nothing about another.
+        kept = filled[marks.places]
+        if kept.any():
+            report.marks[name] = Marks(marks.places[kept], marks.degrees[kept])
     _find_examples(report, read(), examples)
     return report
 
 
-@dataclass
 class _FirstReading:
-    """Everything kept of every pair after the first reading."""
+    """Everything kept of every pair after the first reading, about a hundred bytes for short sentences."""
 
-    hashes: corpus_faults.PairHashes
-    sources: WordIds
-    targets: WordIds
-    spellings: corpus_faults.SpellingLines
+    def __init__(self) -> None:
+        self.repeated = corpus_faults.RepeatedPairs()
+        self.words = PackedWords(), PackedWords()
+        self.spellings = corpus_faults.SpellingLines()
+        self.leaked: Marks | None = None
+        self._characters = array("i"), array("i")
+
+    def add_lengths(self, lengths: Ints) -> None:
+        """Add the characters of both sides of the pairs of a block."""
+        for kept, values in zip(self._characters, lengths, strict=True):
+            kept.frombytes(values.astype(np.int32).tobytes())
+
+    @property
+    def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Characters of the sources and of the targets."""
+        sources, targets = self._characters
+        return np.frombuffer(sources, np.int32), np.frombuffer(targets, np.int32)
 
 
-def _join_faults(blocks: Iterable[BlockFaults], report: CorpusReport) -> _FirstReading:
+def _join_faults(
+    blocks: Iterable[BlockFaults], report: CorpusReport, held_out: Ints | None
+) -> _FirstReading:
     """Put together the faults of single pairs, and what later questions need of each pair."""
-    hashes, vocabulary = list[corpus_faults.PairHashes](), WordStems()
-    marks: dict[str, list[tuple[Ints, Floats]]] = {name: [] for name in PAIR_CHECKS}
-    words: tuple[list[WordIds], list[WordIds]] = ([], [])
-    spellings = corpus_faults.SpellingLines()
+    first, vocabulary = _FirstReading(), WordStems()
+    marks: dict[str, list[Marks]] = {name: [] for name in PAIR_CHECKS}
+    leaked: list[Floats] = []
     for block in blocks:
-        start = report.pairs
+        start, size = report.pairs, block.hashes.exact.shape[1]
+        filled = np.ones(size, bool)
         for name, (places, degrees) in block.marks.items():
-            marks[name].append((start + places, degrees))
+            marks[name].append(Marks(start + places, degrees))
+            if name == "empty":
+                filled[places] = False
 
-        spellings.add(start, block.spellings)
-        hashes.append(block.hashes)
+        first.repeated.add(block.hashes, filled)
+        first.add_lengths(block.hashes.lengths[:2])
+        first.spellings.add(start, block.spellings)
+        if held_out is not None:
+            leaked.append(corpus_faults.find_leaks(block.hashes, held_out))
         numbers = vocabulary.join_stems(block.stems)
-        for side, side_words in zip(words, block.words, strict=True):
-            side.append(replace(side_words, ids=numbers[side_words.ids]))
+        for words, block_words in zip(first.words, block.words, strict=True):
+            words.append(replace(block_words, ids=numbers[block_words.ids]))
 
-        report.pairs += block.hashes.exact.shape[1]
+        report.pairs += size
 
     report.words = vocabulary
-    report.marks = {}
     for name, found in marks.items():
         if found:
-            places, degrees = zip(*found, strict=True)
-            report.marks[name] = np.concatenate(places), np.concatenate(degrees)
+            report.marks[name] = Marks.join(found)
+    if held_out is not None:
+        first.leaked = _join_degrees(leaked)
+    return first
 
-    joined = WordIds.join(words[0]), WordIds.join(words[1])
-    return _FirstReading(corpus_faults.PairHashes.join(hashes), *joined, spellings)
+
+def _join_degrees(blocks: Iterable[Floats]) -> Marks:
+    """Return the marks of a fault by its degrees in block after block."""
+    marks, start = list[Marks](), 0
+    for degrees in blocks:
+        found = Marks.from_degrees(degrees)
+        marks.append(Marks(start + found.places, found.degrees))
+        start += len(degrees)
+    return Marks.join(marks)
+
+
+def _find_repeated(first: _FirstReading, filled: Bools) -> dict[str, Marks]:
+    """Return the marks of repetitions, by places among all pairs."""
+    places = np.flatnonzero(filled)
+    found = first.repeated.find(first.lengths[0][places])
+    return {name: Marks(places[marks.places], marks.degrees) for name, marks in found.items()}
 
 
 def _sample_texts(rows: Rows, pairs: int) -> tuple[list[str], list[str]]:
@@ -217,22 +258,27 @@ def _sample_texts(rows: Rows, pairs: int) -> tuple[list[str], list[str]]:
 
 
 def _judge_pairs(
-    report: CorpusReport, first: _FirstReading, degrees: dict[str, Floats], filled: Bools
+    report: CorpusReport, first: _FirstReading, found: dict[str, Marks], filled: Bools
 ) -> None:
     """Find shifted blocks, and pairs that are no translations; leave a note where that cannot be judged."""
-    if report.pairs < evidence.FEWEST_PAIRS:
+    pairs = report.pairs if filled.any() else 0
+    if pairs < evidence.FEWEST_PAIRS:
         report.notes.append(
-            f"{report.pairs:,} pairs are too few to learn which words belong together (it takes "
+            f"{pairs:,} pairs are too few to learn which words belong together (it takes "
             f"{evidence.FEWEST_PAIRS}), so shifted lines and pairs that are no translations were not looked for"
         )
         return
 
-    pairs = np.arange(report.pairs)
-    offsets = evidence.guess_offsets(first.sources.lengths, first.targets.lengths)
+    sources, targets = first.words
+    offsets = evidence.guess_offsets(sources.lengths, targets.lengths)
     # Repeated pairs would confirm themselves.
-    i = np.flatnonzero(filled & (degrees["duplicate"] == 0) & (degrees["boilerplate"] == 0))
+    is_learned = filled.copy()
+    for name in ("duplicate", "boilerplate"):
+        is_learned[found[name].places] = False
+    i = np.flatnonzero(is_learned)
     i = i[:: max(1, -(-len(i) // evidence.MOST_PAIRS))]
-    judge = evidence.Judge(first.sources, first.targets, i, i + offsets[i])
+    judge = evidence.Judge(sources, targets, i, i + offsets[i])
+    del offsets
     if judge.separation < evidence.LEAST_SEPARATION:
         report.notes.append(
             "the words of this text do not tell its pairs from shuffled ones (too few pairs, or too many that are no "
@@ -240,7 +286,7 @@ def _judge_pairs(
         )
         return
 
-    report.judge, report.logits = judge, judge.weigh(pairs, pairs)
+    report.judge, report.logits = judge, judge.weigh_all()
     wrong, shifted = np.maximum(judge.threshold - report.logits + 1e-6, 0), np.zeros(report.pairs)
     for block in evidence.find_blocks(judge, report.logits):
         lines = slice(block.first, block.last + 1)
@@ -253,8 +299,9 @@ def _judge_pairs(
             wrong[lines] = np.maximum(wrong[lines], np.maximum(-report.logits[lines], 0))
 
         report.blocks.append(Shift(block.first + 1, block.last + 1, block.offset))
-    wrong[(first.sources.lengths == 0) | (first.targets.lengths == 0)] = 0
-    degrees["shifted"], degrees["not_translation"] = shifted, wrong
+    wrong[(sources.lengths == 0) | (targets.lengths == 0)] = 0
+    found["shifted"] = Marks.from_degrees(shifted)
+    found["not_translation"] = Marks.from_degrees(wrong)
 
 
 def _judge_by_model(report: CorpusReport, blocks: Iterable[evidence.BlockScores]) -> Floats:
@@ -285,13 +332,6 @@ def _judge_by_model(report: CorpusReport, blocks: Iterable[evidence.BlockScores]
     return wrong
 
 
-def _mark(report: CorpusReport, degrees: dict[str, Floats]) -> None:
-    for name, values in degrees.items():
-        indices = np.flatnonzero(values)
-        if len(indices):
-            report.marks[name] = indices, values[indices]
-
-
 def _find_examples(report: CorpusReport, rows: Rows, examples: int) -> None:
     """Read once more, to keep the worst pairs of each fault as text."""
     offsets = {block.first - 1: block.offset for block in report.blocks if block.offset}
@@ -311,7 +351,7 @@ def _find_examples(report: CorpusReport, rows: Rows, examples: int) -> None:
             if name == "shifted" and index in offsets:
                 right = texts.get(index + offsets[index])
             found.append(Example(*texts[index], right[2] if right else None))
-        report.findings[name] = FaultFinding(name, len(report.marks[name][0]), tuple(found))
+        report.findings[name] = FaultFinding(name, len(report.marks[name].places), tuple(found))
 
 
 def write_fixed(
@@ -325,7 +365,7 @@ def write_fixed(
     """
     removed, faults_of = report.removed_pairs(faults), dict[int, list[str]]()
     for name in faults:
-        for index in report.marks[name][0].tolist() if name in report.marks else ():
+        for index in report.marks[name].places.tolist() if name in report.marks else ():
             faults_of.setdefault(index, []).append(name)
     kept = 0
     with (
