@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
@@ -11,6 +12,7 @@ from pellucid.decode.request import Hypothesis, SearchConfig
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.splitting import SENTENCE_BY_SENTENCE, SplitLines
 from pellucid.decode.translator import Translator
+from pellucid.demo.phrasebook import generate_phrases
 from pellucid.localize.terminology import Terms
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 
@@ -186,9 +188,11 @@ def test_small_letters_and_words_in_capitals_are_read_as_the_training_text_write
         ("The ball is in the hosue.", "The ball is in the house.", [("hosue", "house")]),
         ("The ball is in the hoouse.", "The ball is in the house.", [("hoouse", "house")]),
         ("The ball is in the watter, in the hosue.", "The ball is in the water, in the house.", None),
-        ("Hosue and water.", "House and water.", [("Hosue", "House")]),
         ("THE BALL IS IN THE HOSUE.", "The ball is in the house.", [("hosue", "house")]),
-        # What may be a name, or is no text, stays.
+        # What may be a name, or begins a sentence and may stand nowhere else, or is no text, stays.
+        ("Hosue and water.", "Hosue and water.", []),
+        ("hosue and water", "hosue and water", []),
+        ("It is blue: hosue and water.", "It is blue: hosue and water.", []),
         ("The Hosue is blue.", "The Hosue is blue.", []),
         ("See {hosue} and www.hosue.com.", "See {hosue} and www.hosue.com.", []),
     ],
@@ -204,6 +208,15 @@ def test_a_misspelled_word_is_read_as_the_one_that_the_training_text_has(line: s
         assert ours.notes == theirs.notes
     # Nobody knows the words of a model without a profile.
     assert make_translator().translate([line], FAST)[0].source_pieces != theirs.source_pieces or line == plain
+
+
+def test_no_word_of_the_training_text_is_taken_for_a_misspelled_one():
+    """Also a word that stands at the beginning of sentences alone, as "There", which is like "three"."""
+    sources = [phrase.source for phrase in islice(generate_phrases(3), 3000)]
+    profile = profile_sources((source, "") for source in sources)
+    assert {"three", "There"} & set(profile.words) == {"three"}
+    reader = SourceReader(small_tokenizer(), profile)
+    assert [source for source in sources if reader.read(source).misspelled] == []
 
 
 def test_a_language_that_writes_its_nouns_with_a_capital_has_them_mended():

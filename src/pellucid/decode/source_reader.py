@@ -1,5 +1,6 @@
 """Gives a model each text in a spelling and a case that it has learned, and its translation the user's own."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -24,6 +25,9 @@ from pellucid.data.tokenizer import UNK, Tokenizer
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.matches import Terminology
+
+_OPENING_MARKS = " \t\u00a0\"'“”„‘’«»()[]¿¡–—-"
+_MARKS_BEFORE_A_SENTENCE = (".", "!", "?", "…", ":")
 
 CASING_NOTES: dict[Casing, str] = {
     "capitals": "read without its capitals, of which the training text has few",
@@ -141,9 +145,12 @@ class SourceReader:
     def _mend_spelling(self, read: ReadText, terms: Iterable[str]) -> ReadText:
         """Return a text with the words in the place of those that are misspelled for them."""
         assert self.profile is not None
-        forms, text = self.profile.word_forms, read.text
-        words = [*LONE_WORD.finditer(text)]
-        unknown = [match for match in words if match[0].upper() not in forms]
+        text = read.text
+        unknown: list[re.Match[str]] = []
+        for match in LONE_WORD.finditer(text):
+            # The first word of a sentence may be one that stands nowhere else: the profile has none of these.
+            if not self._knows_word(match[0]) and not _begins_sentence(text[: match.start()]):
+                unknown.append(match)
         if not unknown:
             return read
 
@@ -154,24 +161,20 @@ class SourceReader:
             word, (start, end) = match[0], match.span()
             if word.lower() in kept or any(first < end and start < last for first, last in protected):
                 continue
-            intended = self._find_intended(word, is_first=match is words[0])
+            # Where nouns have no capital, a word that has one may be a name.
+            is_word = word.islower() or (self._capitalise_unknown and word == word.capitalize())
+            intended = find_intended(word, self._known_words) if is_word else None
             if intended is not None:
                 misspelled.append((word, intended))
                 mended += text[previous_end:start] + intended
                 previous_end = end
         return replace(read, text=mended + text[previous_end:], misspelled=tuple(misspelled))
 
-    def _find_intended(self, word: str, is_first: bool) -> str | None:
-        """Return the word that an unknown one is meant to be, or None; a word with a capital may be a name."""
-        has_capital = not word.islower() and word == word.capitalize()
-        if word.islower() or (has_capital and self._capitalise_unknown):
-            intended = find_intended(word, self._known_words)
-            if intended is not None:
-                return intended
-        if has_capital and is_first:
-            intended = find_intended(word.lower(), self._known_words)
-            return None if intended is None else intended.capitalize()
-        return None
+    def _knows_word(self, word: str) -> bool:
+        """Whether a word is in the training text, or so common there that it is one piece."""
+        if self.profile is None or word.upper() in self.profile.word_forms:
+            return True
+        return any(f"▁{form}" in self._pieces for form in (word, word.lower(), word.capitalize()))
 
     def find_casing(self, text: str) -> Casing | None:
         """Return the casing of a text that the model did not learn, or None where it can be read as it is."""
@@ -228,6 +231,10 @@ class SourceReader:
         return frozenset("".join(self.tokenizer.source_names)) | {"\u2581"}
 
     @cached_property
+    def _pieces(self) -> frozenset[str]:
+        return frozenset(self.tokenizer.source_names)
+
+    @cached_property
     def _known_words(self) -> dict[str, None]:
         """Words of the training text, the commonest first."""
         return {} if self.profile is None else dict.fromkeys(self.profile.words)
@@ -282,3 +289,13 @@ class SourceEncoder:
 
         [ids] = self.reader.tokenizer.encode_source([read])
         return len(ids)
+
+
+def _begins_sentence(before: str) -> bool:
+    """Whether a word with this text before it is the first one of a sentence.
+
+    >>> [_begins_sentence(text) for text in ("", " “", "It rains. ", "It is: “", "It is ", "He (")]
+    [True, True, True, True, False, False]
+    """
+    end = before.rstrip(_OPENING_MARKS)
+    return not end or end.endswith(_MARKS_BEFORE_A_SENTENCE)

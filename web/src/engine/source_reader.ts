@@ -26,6 +26,8 @@ const CASING_NOTES: Record<Casing, string> = {
   small: "read with a capital at its beginning, because the training text has few sentences without one",
   words: "words in capitals were read in small letters, as the training text has them",
 };
+// What stands before the first word of a sentence.
+const BEGINS_SENTENCE = /(?:^|[.!?…:])[ \t\u00a0"'“”„‘’«»()[\]¿¡–—-]*$/u;
 const FIRST_WORD = /[\p{L}\p{N}_][\p{L}\p{N}_'’]*/u;
 
 /** What a model reads for a text, and what its translation gets back. */
@@ -52,6 +54,7 @@ export class SourceReader {
   private readonly characters: ReadonlySet<string>;
   private readonly forms = new Map<string, string>();
   private readonly ranks: ReadonlyMap<string, number>;
+  private readonly pieces: ReadonlySet<string>;
   private readonly capitalisesUnknown: boolean;
   private readonly continuations: ReadonlySet<string>;
 
@@ -64,6 +67,7 @@ export class SourceReader {
   ) {
     this.characters = new Set([...tokenizer.names.join(""), "\u2581"]);
     for (const word of [...words].reverse()) this.forms.set(word.toUpperCase(), word);
+    this.pieces = new Set(tokenizer.names);
     this.ranks = new Map(words.map((word, rank) => [word, rank]));
     this.capitalisesUnknown = hasCapitalisedNouns(words);
     this.continuations = new Set(Object.keys(profile?.continuations ?? {}));
@@ -101,8 +105,8 @@ export class SourceReader {
 
   /** Puts words in the place of those that are misspelled for them. */
   private mendSpelling(text: string): { text: string; notes: string[] } {
-    const found = [...text.matchAll(LONE_WORD)];
-    const unknown = found.filter(([word]) => !this.forms.has(word.toUpperCase()));
+    const words = [...text.matchAll(LONE_WORD)].filter(([word]) => !this.knowsWord(word));
+    const unknown = words.filter(({ index }) => !BEGINS_SENTENCE.test(text.slice(0, index)));
     const notes: string[] = [];
     if (!unknown.length) return { text, notes };
     const kept = findProtected(text);
@@ -111,7 +115,11 @@ export class SourceReader {
       const [word] = match;
       const [start, end] = [match.index, match.index + word.length];
       if (kept.some(([first, last]) => first < end && start < last)) continue;
-      const intended = this.findIntended(word, match === found[0]);
+      const small = word.toLowerCase();
+      // Where nouns have no capital, a word that has one may be a name.
+      const isSmall = word === small && word !== word.toUpperCase();
+      const isWord = isSmall || (this.capitalisesUnknown && word === capitalise(small));
+      const intended = isWord ? findIntended(word, this.ranks, this.words) : null;
       if (intended === null) continue;
       notes.push(`“${word}”, an unknown word, was read as “${intended}”`);
       mended += text.slice(previousEnd, start) + intended;
@@ -120,18 +128,11 @@ export class SourceReader {
     return { text: mended + text.slice(previousEnd), notes };
   }
 
-  /** Finds the word that an unknown one is meant to be; one with a capital may be a name. */
-  private findIntended(word: string, isFirst: boolean): string | null {
+  /** Tells whether a word is in the training text, or so common there that it is one piece. */
+  private knowsWord(word: string): boolean {
+    if (this.forms.has(word.toUpperCase())) return true;
     const small = word.toLowerCase();
-    const isSmall = word === small && word !== word.toUpperCase();
-    const hasCapital = word !== small && word === capitalise(small);
-    if (isSmall || (hasCapital && this.capitalisesUnknown)) {
-      const intended = findIntended(word, this.ranks, this.words);
-      if (intended !== null) return intended;
-    }
-    if (!hasCapital || !isFirst) return null;
-    const intended = findIntended(small, this.ranks, this.words);
-    return intended === null ? null : capitalise(intended.toLowerCase());
+    return [word, small, capitalise(small)].some((form) => this.pieces.has(`▁${form}`));
   }
 
   /** Gives a translation the case, and copied words the spellings, that the user's text had. */
