@@ -6,12 +6,13 @@ Each argument is a folder below PELLUCID_DATA, its training text, its test text,
 benchmarks/results/noise.md.
 """
 
-import gzip
 import os
 import random
 import sys
+from itertools import islice
 from pathlib import Path
 
+from pellucid.data.lines import read_lines
 from pellucid.data.source_profile import PROFILED_SOURCES, profile_sources
 from pellucid.data.text.misspellings import LONE_WORD, find_intended
 from pellucid.data.text.noise import mistype_word
@@ -21,14 +22,15 @@ def main(names: list[str]) -> None:
     """Print a row for each text."""
     print("| text | words | new words | read as another | typing errors | mended | read as a wrong word |")
     print("|---|---|---|---|---|---|---|")
+    data = Path(os.environ["PELLUCID_DATA"])
     for name in names:
         folder, train, test, language = name.split(":")
-        lines = read_lines(folder, train, language)[:PROFILED_SOURCES]
+        lines = islice(read_lines(data / folder / f"{train}.{language}.gz"), PROFILED_SOURCES)
         known = dict.fromkeys(profile_sources((line, "") for line in lines).words)
         lower = {word.lower() for word in known}
-        words = [
-            word for line in read_lines(folder, test, language) for word in LONE_WORD.findall(line) if word.islower()
-        ]
+        words: list[str] = []
+        for line in read_lines(data / folder / f"{test}.{language}.gz"):
+            words += filter(str.islower, LONE_WORD.findall(line))
 
         new = [word for word in words if word not in lower]
         changed = [(word, intended) for word in new if (intended := find_intended(word, known))]
@@ -42,12 +44,6 @@ def main(names: list[str]) -> None:
         cells += [f"{right / len(typed):.1%}", f"{wrong / len(typed):.1%}"]
         print(f"| {' | '.join(cells)} |")
         print(f"{name}: {changed}", file=sys.stderr)
-
-
-def read_lines(folder: str, name: str, language: str) -> list[str]:
-    """Read the lines of one side of a text."""
-    path = Path(os.environ["PELLUCID_DATA"]) / folder / f"{name}.{language}.gz"
-    return gzip.decompress(path.read_bytes()).decode().split("\n")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pellucid.workflows.check.packed_words import PackedWords
 def draw_words(random: np.random.Generator, sentences: int) -> WordIds:
     lengths = random.integers(0, 9, sentences)
     ids = random.integers(0, 2**20, lengths.sum()).astype(np.int32)
-    return WordIds(ids, lengths, np.cumsum(lengths) - lengths)
+    return WordIds.from_lengths(ids, lengths)
 
 
 def test_packed_words_are_the_words():
@@ -23,7 +23,9 @@ def test_packed_words_are_the_words():
     for block in blocks:
         packed.append(block)
 
-    words = WordIds.join(blocks)
+    ids = np.concatenate([block.ids for block in blocks])
+    lengths = np.concatenate([block.lengths for block in blocks])
+    words = WordIds.from_lengths(ids, lengths)
     assert packed.lengths.tolist() == words.lengths.tolist()
     assert packed.count_words().tolist() == words.count_words().tolist()
     for chosen in (np.arange(81), random.permutation(81), random.integers(0, 81, 200), np.arange(0)):

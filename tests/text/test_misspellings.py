@@ -85,10 +85,9 @@ def test_rare_words_are_not_meant_by_another_letter():
         ("Say it, then go.", ["Say", "it", "then", "go"]),
         ("Don't use l’été or well-known words", ["use", "or", "words"]),
         ("a.b c:d e/f g@h.i #j k_l m1 n=o", []),
-        ("See: this. 'That' \"is\" (so) it!", ["See", "this", "That", "is", "so", "it"]),
+        ("See: this. 'That' \"is\" (so) it!", ["See", "this", "is", "so", "it"]),
         ("größer 東京 слово", ["größer", "東京", "слово"]),
     ],
 )
 def test_words_are_looked_at_that_are_no_part_of_something_else(text: str, words: list[str]):
-    words = [word for word in words if word not in ("That",)] if "'That'" in text else words
     assert LONE_WORD.findall(text) == words

@@ -124,7 +124,7 @@ class PartPreparation:
     def __call__(self, work: "Work", part: "Part") -> "PartResult":
         """Encode a range, write the shards of a file of pairs, or read a corpus for what concerns all of it."""
         from pellucid.cluster.part_worker import PartResult
-        from pellucid.training.shard_writing import prepare_facts, prepare_shards
+        from pellucid.training.shard_writing import prepare_facts, prepare_shards, say_nothing
 
         number = int(work.name.partition(".")[0])
         if not work.are_left_to_worker:
@@ -136,7 +136,7 @@ class PartPreparation:
         if len(work.files) > 1:
             prepare_facts(self.run, shards, numbers, self.tokenizer)
         else:
-            prepare_shards(self.run, shards, self.cores, lambda message: None, numbers, self.tokenizer)
+            prepare_shards(self.run, shards, self.cores, say_nothing, numbers, self.tokenizer)
         return PartResult(b"", 0, {})
 
 
@@ -145,7 +145,7 @@ def _join_ranges(run: "RunConfig", folder: Path, number: int, tokenizer: Path | 
     from pellucid.cluster.results import Results
     from pellucid.data.shards import load_part
     from pellucid.training.data import training_files
-    from pellucid.training.shard_writing import prepare_shards
+    from pellucid.training.shard_writing import prepare_shards, say_nothing
 
     results, numbers = Results(made_in, f"{number}{_RANGES}"), range(number, number + 1)
     if len(training_files(run.data, numbers)) == 1:
@@ -157,4 +157,4 @@ def _join_ranges(run: "RunConfig", folder: Path, number: int, tokenizer: Path | 
                 yield load_part(BytesIO(made.read(part)[1]), str(results.joined))
 
     shards = folder / str(number)
-    prepare_shards(run, shards, 1, lambda message: None, numbers, tokenizer, read_ranges())
+    prepare_shards(run, shards, 1, say_nothing, numbers, tokenizer, read_ranges())

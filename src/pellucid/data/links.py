@@ -79,11 +79,8 @@ class WordIds:
     starts: Ints
 
     @classmethod
-    def join(cls, blocks: Sequence["WordIds"]) -> "WordIds":
-        lengths, ids = np.zeros(0, np.int64), np.zeros(0, np.int32)
-        if blocks:
-            lengths = np.concatenate([block.lengths for block in blocks])
-            ids = np.concatenate([block.ids for block in blocks])
+    def from_lengths(cls, ids: NDArray[np.int32], lengths: Ints) -> "WordIds":
+        """Return words that stand one behind the other, so that the starts follow from the lengths."""
         return cls(ids, lengths, np.cumsum(lengths) - lengths)
 
     def count_words(self) -> Ints:
@@ -141,7 +138,7 @@ class WordStems(dict[str, int]):
         lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         ids = map(self.__getitem__, chain.from_iterable(sentences))
         joined = np.fromiter(ids, np.int32, count=lengths.sum())
-        return WordIds(joined, lengths, np.cumsum(lengths) - lengths)
+        return WordIds.from_lengths(joined, lengths)
 
 
 class _PairLinks(NamedTuple):

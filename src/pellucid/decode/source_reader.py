@@ -256,8 +256,12 @@ class SourceEncoder:
         """Return what the model reads for a text."""
         key = text, keep_case
         if key not in self._read:
-            terms = [] if self.terms is None else [match.source for match in self.terms.matches(text)]
-            self._read[key] = self.reader.read(text, keep_case, terms)
+            read = self.reader.read(text, keep_case)
+            # Terms are looked for only where one of their words may have been taken for misspelled.
+            if read.misspelled and self.terms is not None:
+                own = [match.source for match in self.terms.matches(text)]
+                read = self.reader.read(text, keep_case, own)
+            self._read[key] = read
         return self._read[key]
 
     def encode_all(self, texts: Iterable[tuple[str, bool]]) -> None:

@@ -244,12 +244,12 @@ def prepare_facts(
     out = out.resolve()
     with explain_unfinished_work(out):
         recipe, given = _describe_shards(run, numbers, tokenizer_of)
-        work = _open_work_folder(unfinished_folder(out), recipe, _say_nothing)
+        work = _open_work_folder(unfinished_folder(out), recipe, say_nothing)
         corpora = select_corpora(run.data, numbers)
-        _learn_from_text(run, corpora, work / "learned", _say_nothing, given)
+        _learn_from_text(run, corpora, work / "learned", say_nothing, given)
 
 
-def _say_nothing(message: str) -> None:
+def say_nothing(message: str) -> None:
     """Show no message."""
 
 

@@ -21,6 +21,9 @@ const hasCase = (text: string) => text.toLowerCase() !== text.toUpperCase();
 const isUpper = (text: string) => /\p{Uppercase}/u.test(text) && !/[\p{Lowercase}\p{Lt}]/u.test(text);
 export const isLower = (text: string) => /\p{Lowercase}/u.test(text) && !/[\p{Uppercase}\p{Lt}]/u.test(text);
 const firstOf = (text: string) => [...text][0] ?? "";
+
+/** Gives a word with a capital at its beginning. */
+export const capitaliseFirst = (word: string) => firstOf(word).toUpperCase() + word.slice(firstOf(word).length);
 const listWords = (text: string) => replaceParts(text, (part) => part, () => " ").match(WORD) ?? [];
 
 /** Tells whether all letters of a text are capitals, and at least two stand in one word; protected text is free. */
@@ -77,7 +80,7 @@ export function recaseCapitalWords(text: string, forms: WordForms, capitalisesUn
   for (const [start, stop] of findCapitalRuns(text, forms)) {
     let run = text.slice(start, stop).replace(WORD, (word) => spellAsKnown(word, forms, capitalisesUnknown));
     const before = [...text.slice(Math.max(0, start - 16), start)].slice(-8).join("");
-    if (BEFORE_FIRST_WORD.test(before)) run = firstOf(run).toUpperCase() + run.slice(firstOf(run).length);
+    if (BEFORE_FIRST_WORD.test(before)) run = capitaliseFirst(run);
     out += text.slice(end, start) + run;
     end = stop;
   }
@@ -141,7 +144,7 @@ function capitaliseTitle(text: string): string {
     const isOuter = number === 0 || number === count - 1;
     number++;
     if (isProtected(text, place) || word !== word.toLowerCase() || (SMALL_WORDS.has(word) && !isOuter)) return word;
-    return firstOf(word).toUpperCase() + word.slice(firstOf(word).length);
+    return capitaliseFirst(word);
   });
 }
 

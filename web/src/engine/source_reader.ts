@@ -1,5 +1,5 @@
 // Texts as the model has learned to read them, by a profile of its training text: decode/source_reader.py and data/source_profile.py.
-import { type Casing, hasCapitalisedNouns, isInCapitals, isInSmallLetters, isInTitleCase, recaseCapitalWords, recaseSentence, restoreCapitalWords, restoreCasing } from "./casing";
+import { type Casing, capitaliseFirst, hasCapitalisedNouns, isInCapitals, isInSmallLetters, isInTitleCase, recaseCapitalWords, recaseSentence, restoreCapitalWords, restoreCasing } from "./casing";
 import { findIntended, LONE_WORD } from "./misspellings";
 import { findProtected } from "./protected";
 import { findCounterpart, type PlainText, restoreSpelling, spellPlainly } from "./spelling";
@@ -39,11 +39,6 @@ export interface ReadText {
   cased: string;
   /** Sentences about the case and about misspelled words, where they were changed. */
   notes: string[];
-}
-
-function capitalise(word: string): string {
-  const [first = "", ...rest] = word;
-  return first.toUpperCase() + rest.join("");
 }
 
 /** Turns texts of users into texts like those that a model was trained on; without a profile, only unknown characters change. */
@@ -118,7 +113,7 @@ export class SourceReader {
       const small = word.toLowerCase();
       // Where nouns have no capital, a word that has one may be a name.
       const isSmall = word === small && word !== word.toUpperCase();
-      const isWord = isSmall || (this.capitalisesUnknown && word === capitalise(small));
+      const isWord = isSmall || (this.capitalisesUnknown && word === capitaliseFirst(small));
       const intended = isWord ? findIntended(word, this.ranks, this.words) : null;
       if (intended === null) continue;
       notes.push(`“${word}”, an unknown word, was read as “${intended}”`);
@@ -132,7 +127,7 @@ export class SourceReader {
   private knowsWord(word: string): boolean {
     if (this.forms.has(word.toUpperCase())) return true;
     const small = word.toLowerCase();
-    return [word, small, capitalise(small)].some((form) => this.pieces.has(`▁${form}`));
+    return [word, small, capitaliseFirst(small)].some((form) => this.pieces.has(`▁${form}`));
   }
 
   /** Gives a translation the case, and copied words the spellings, that the user's text had. */

@@ -121,8 +121,7 @@ class BlockFaults:
 
         words: list[WordIds] = []
         for side in ("source", "target"):
-            lengths = arrays[f"{side}.lengths"]
-            words.append(WordIds(arrays[f"{side}.ids"], lengths, np.cumsum(lengths) - lengths))
+            words.append(WordIds.from_lengths(arrays[f"{side}.ids"], arrays[f"{side}.lengths"]))
 
         return cls(
             marks=marks,

@@ -39,7 +39,7 @@ class PackedWords:
         ids = np.ascontiguousarray(planes.T).view("<i4").ravel().astype(np.int32)
         ends = *self._firsts[number + 1 : number + 2], len(self._lengths)
         lengths = self.lengths[self._firsts[number] : ends[0]].astype(np.int64)
-        return WordIds(ids, lengths, np.cumsum(lengths) - lengths)
+        return WordIds.from_lengths(ids, lengths)
 
     @property
     def lengths(self) -> NDArray[np.int16]:
