@@ -118,7 +118,8 @@ def test_where_corrections_are_not_stored_the_line_for_a_file_is_shown(browser: 
 def test_the_page_of_training_shows_losses_an_update_and_the_checkpoints_as_python_has_them(
     browser: Any, learned: Model
 ):
-    answer = study_training(learned.trace(SENTENCE), "seis dos uno")
+    beside = " ".join(SENTENCE.split()[:2])  # no examples are known, so the sentence's first half
+    answer = study_training(learned.trace(SENTENCE), "seis dos uno", beside)
     with open_debug(browser, learned) as page:
         page.tab.get_by_label("A better translation").fill("seis dos uno")
         page.tab.get_by_role("button", name="Before and after").click()
@@ -129,10 +130,17 @@ def test_the_page_of_training_shows_losses_an_update_and_the_checkpoints_as_pyth
         losses = [loss for pair in zip(answer["losses"], answer["losses_after"], strict=True) for loss in pair]
         shown = table.locator(".value-shown").evaluate_all("cells => cells.map(cell => Number(cell.title))")
         assert shown == pytest.approx(losses, rel=1e-5)
+        batch = page.tab.get_by_label("Two sentences in one batch")
+        weights = [weight for pair in zip(*answer["batch"]["weights"], strict=True) for weight in pair]
+        shown = batch.locator(".value-shown").evaluate_all("cells => cells.map(cell => Number(cell.title))")
+        assert shown == pytest.approx(weights, rel=1e-5)
+        assert batch.get_by_text("<pad>").count() == weights.count(0) > 0
         rows = page.tab.locator("[aria-label='Checkpoints'] tbody tr").all_inner_texts()
         expected = [" ".join(state["translation"].split()) for state in answer["checkpoints"]]
         assert [row.split("\t")[1] for row in rows] == expected
         assert rows
+        page.tab.set_viewport_size({"width": 390, "height": 844})
+        assert page.tab.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
 @pytest.mark.slow  # web/test/measures.test.ts has the numbers of the curve

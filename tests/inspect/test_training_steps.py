@@ -47,10 +47,29 @@ def test_an_update_goes_against_the_gradient_and_leaves_the_model_as_it_was():
     with inference_only(trace.model):
         for change in (1e-2, -1e-2):
             weight[update.row, update.column] = update.before + change
-            slope.append(training_steps._piece_losses(trace.model, source, target).mean().item())
+            slope.append(training_steps._piece_losses(trace.model, [source], [target]).mean().item())
         weight[update.row, update.column] = update.before
     assert (slope[0] - slope[1]) / 2e-2 == pytest.approx(update.gradient, rel=0.02)
     assert len(losses) == len(target)
+
+
+@pytest.mark.parametrize("beside", ["one", "one two six one two six one two six one two six"])
+def test_in_a_batch_the_shorter_sentence_is_padded_and_no_padding_is_read_or_changes_a_loss(beside):
+    trace = ball()
+    answer = study_training(trace, "La bola es azul.", beside)
+    batch, other = answer["batch"], trace.again(beside)
+    for rows, single in (("sources", trace.source.pieces), ("sources", other.source.pieces)):
+        assert single in [[piece for piece in row if piece != "<pad>"] for row in batch[rows]]
+    assert [row[: len(other.target.pieces)] for row in batch["targets"]][1] == other.target.pieces
+    assert len({len(row) for row in batch["sources"]}) == len({len(row) for row in batch["targets"]}) == 1
+    padded = 0
+    for pieces, weights in zip(batch["sources"], batch["weights"], strict=True):
+        assert sum(weights) == pytest.approx(1, abs=1e-6)
+        for piece, weight in zip(pieces, weights, strict=True):
+            padded += piece == "<pad>"
+            assert (weight == 0) == (piece == "<pad>")
+    assert padded == abs(len(trace.source.ids) - len(other.source.ids)) > 0
+    assert batch["losses"] == [approx_log_prob(loss) for loss in answer["losses"]]
 
 
 def test_the_first_middle_and_last_checkpoints_translate_the_sentence(tmp_path: Path):

@@ -416,6 +416,7 @@ export interface TrainingAnswer {
   losses: number[];
   losses_after: number[]; // the update
   update: { parameter: string; row: number; piece: string; column: number; before: number; gradient: number; rate: number; after: number };
+  batch: { sources: string[][]; targets: string[][]; weights: number[][]; losses: number[] } | null; // a row for each of two pairs; the losses of the first
   checkpoints: { step: number; translation: string; loss: number }[]; // the first, the middle and the last
 }
 
@@ -442,7 +443,7 @@ export interface Acts {
   identity: { args: { sentence: string; target?: string }; gives: Diagonals };
   heads: { args: Record<string, never>; gives: HeadStudyAnswer };
   influence: { args: { word: string }; gives: InfluenceAnswer };
-  training: { args: { target?: string }; gives: TrainingAnswer };
+  training: { args: { target?: string; beside: string }; gives: TrainingAnswer };
 }
 
 /**

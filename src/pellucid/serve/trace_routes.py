@@ -41,7 +41,7 @@ _ACTS = {  # questions about a trace, or about its model, with the fields of the
     "masking": "The logits computed step by step, at once with the mask, and at once without it: {}.",
     "identity": 'The diagonals of the cross-attention on another sentence: {"sentence", "target"}.',
     "heads": "Name and cost of each head, from the file beside the model: {}.",
-    "training": 'The loss of each piece of a translation, one update, and what checkpoints write: {"target"}.',
+    "training": 'Losses of a translation, a batch with another sentence, an update, checkpoints: {"target", "beside"}.',
     "influence": 'The training pairs that made a word of the translation likelier, and those against it: {"word"}.',
 }
 

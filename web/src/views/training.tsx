@@ -9,12 +9,13 @@ export function TrainingView() {
   const app = useApp();
   const manifest = app.manifest.value;
   const target = manifest && !manifest.forced ? app.examples.value?.references[manifest.sentence] : undefined;
-  const loaded = useLoaded(() => app.fetchAnswer("training", target ? { target } : {}), `training ${manifest?.id} ${target}`);
+  const beside = chooseNeighbour(manifest?.sentence ?? "", app.examples.value?.sentences ?? []);
+  const loaded = useLoaded(() => app.fetchAnswer("training", { beside, ...(target && { target }) }), `training ${manifest?.id} ${target} ${beside}`);
   return (
     <div class="stack">
       <h2>How it learned to write</h2>
       <NotReady loaded={loaded} />
-      {loaded.state === "ready" && [ShiftedTarget, OneUpdate, Checkpoints].map((Part) => <Part answer={loaded.value} />)}
+      {loaded.state === "ready" && [ShiftedTarget, BatchOfTwo, OneUpdate, Checkpoints].map((Part) => <Part answer={loaded.value} />)}
     </div>
   );
 }
@@ -38,6 +39,42 @@ function ShiftedTarget({ answer }: { answer: TrainingAnswer }) {
           <NumberValue value={after[i]!} />,
         ])}
       />
+    </section>
+  );
+}
+
+/** Returns the first example with another number of words than a sentence; where there is none, the first half of the sentence. */
+export function chooseNeighbour(sentence: string, examples: readonly string[]): string {
+  const words = sentence.split(" ");
+  const half = words.slice(0, Math.ceil(words.length / 2)).join(" ");
+  return examples.find((example) => example.split(" ").length !== words.length) ?? half;
+}
+
+/** Shows the pair and another one as a batch, with the padding, and that no weight is put on it. */
+function BatchOfTwo({ answer: { batch, losses } }: { answer: TrainingAnswer }) {
+  if (!batch) return null;
+  const [first, second] = batch.sources;
+  const farthest = Math.max(...losses.map((loss, i) => Math.abs(loss - batch.losses[i]!)));
+  return (
+    <section class="panel stack">
+      <h3>Two sentences in one batch</h3>
+      <p>
+        An update reads many pairs at once; here the first sentence is this one, the second another. {quotePiece("<pad>")} fills up the shorter one, and the mask gives it the weight 0. The weights are those with which the first piece of each sentence reads its row, in head 1 of the first layer of the encoder:
+      </p>
+      <NumberTable
+        label="Two sentences in one batch"
+        columns={["no.", "first", "weight", "second", "weight"]}
+        rows={first!.map((piece, i) => [
+          i + 1,
+          <Piece text={piece} />,
+          <NumberValue value={batch.weights[0]![i]!} />,
+          <Piece text={second![i]!} />,
+          <NumberValue value={batch.weights[1]![i]!} />,
+        ])}
+      />
+      <p>
+        The translations are filled up in the same way ({batch.targets[0]!.length} positions each), and padding has no loss. The losses of this sentence stay as they are above; the largest difference is <NumberValue value={farthest} />.
+      </p>
     </section>
   );
 }
@@ -73,7 +110,7 @@ function Checkpoints({ answer: { checkpoints } }: { answer: TrainingAnswer }) {
       <NumberTable
         label="Checkpoints"
         columns={["after updates", "translation", "mean loss above"]}
-        rows={checkpoints.map(({ step, translation, loss }) => [formatCount(step), translation, <NumberValue value={loss} />])}
+        rows={checkpoints.map(({ step, translation, loss }) => [formatCount(step), <span class="whole-text">{translation}</span>, <NumberValue value={loss} />])}
       />
     </section>
   );

@@ -63,6 +63,7 @@ class _AnalogyArguments(_TableArguments):
 @dataclass(frozen=True)
 class _TrainingArguments:
     target: str | None = None
+    beside: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any]]]] = {
         lambda trace, a: cross_attention_diagonals(trace.again(a.sentence, target=a.target)),
     ),
     "heads": (NoArguments, lambda trace, a: _answer_badges(trace)),
-    "training": (_TrainingArguments, lambda trace, a: study_training(trace, a.target)),
+    "training": (_TrainingArguments, lambda trace, a: study_training(trace, a.target, a.beside)),
 }
 
 

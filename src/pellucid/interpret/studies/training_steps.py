@@ -15,13 +15,16 @@ from pellucid.decode.request import SearchConfig
 from pellucid.decode.torch_engine import log_probabilities, pad_sentences, score_targets
 from pellucid.decode.torch_models import inference_only
 from pellucid.decode.translator import Translator
+from pellucid.interpret.trace.edits import Record
 from pellucid.interpret.trace.session import Trace
 from pellucid.model import Transformer
+from pellucid.model.watch import Watch, unseen
 from pellucid.store.directory import load_bundle
 
 # Learning rate of the one update. It is plain gradient descent, for one pair; training uses many
 # pairs and another optimizer.
 RATE = 0.05
+FIRST_PATTERN = "encoder.0.self.pattern"
 MOST_PARAMETERS = 100_000_000  # the update copies the model, and each checkpoint is loaded
 
 
@@ -51,11 +54,26 @@ class CheckpointState:
     loss: float
 
 
-def study_training(trace: Trace, target: str | None = None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ShownBatch:
+    """Two pairs as one batch, a row each; the shorter of a side ends in padding.
+
+    With `weights` the first piece of each source row reads its row, in the first head of the
+    encoder; `losses` has the loss of each piece of the first pair, in nats.
+    """
+
+    sources: list[list[str]]
+    targets: list[list[str]]
+    weights: list[list[float]]
+    losses: list[float]
+
+
+def study_training(trace: Trace, target: str | None = None, beside: str | None = None) -> dict[str, Any]:
     """Return how the model of a trace learns its sentence with a translation, by default its own.
 
     `reads` and `writes` are the pieces at each position, `losses` and `losses_after` their losses
-    in nats, before and after one update on this pair. Raises ValueError for a blank translation,
+    in nats, before and after one update on this pair. With a sentence `beside` it, which the model
+    translates, `batch` has both pairs as a `ShownBatch`. Raises ValueError for a blank translation,
     one with more pieces than the model takes, and for a model that is too large.
     """
     tokenizer, config = trace.tokenizer, trace.config
@@ -78,6 +96,7 @@ def study_training(trace: Trace, target: str | None = None) -> dict[str, Any]:
         "losses": losses,
         "losses_after": losses_after,
         "update": {**asdict(update), "piece": tokenizer.target_pieces([update.row])[0]},
+        "batch": None if beside is None else asdict(batch_pairs(trace, ids, beside)),
         "checkpoints": [asdict(state) for state in read_checkpoints(trace, ids)],
     }
 
@@ -89,7 +108,7 @@ def update_once(
     copy = deepcopy(model)
     copy.requires_grad_(True)
     with torch.enable_grad():
-        losses = _piece_losses(copy, source, target)
+        [losses] = _piece_losses(copy, [source], [target])
         losses.mean().backward()
 
     weight = copy.output_embedding.weight
@@ -102,23 +121,47 @@ def update_once(
         for parameter in copy.parameters():
             if parameter.grad is not None:
                 parameter -= RATE * parameter.grad
-        after = _piece_losses(copy, source, target)
+        [after] = _piece_losses(copy, [source], [target])
 
     update = ShownUpdate(name, row, column, before, gradient, RATE, weight[row, column].item())
     return losses.tolist(), after.tolist(), update
 
 
+def batch_pairs(trace: Trace, target: Sequence[int], beside: str) -> ShownBatch:
+    """Read the pair of a trace and another sentence, with the model's translation, as one batch."""
+    other = trace.again(beside)
+    sources = [trace.source.ids, other.source.ids]
+    targets = [list(target), other.target.ids]
+    record = Record(FIRST_PATTERN)
+    with inference_only(trace.model):
+        losses = _piece_losses(trace.model, sources, targets, record)
+
+    tokenizer, cpu = trace.tokenizer, torch.device("cpu")
+    first_head_and_query = record[FIRST_PATTERN][:, 0, 0]
+    return ShownBatch(
+        sources=[tokenizer.source_pieces(row) for row in pad_sentences(sources, cpu).tolist()],
+        targets=[tokenizer.target_pieces(row) for row in pad_sentences(targets, cpu).tolist()],
+        weights=first_head_and_query.tolist(),
+        losses=losses[0, : len(target)].tolist(),
+    )
+
+
 def _piece_losses(
     model: Transformer,
-    source: Sequence[int],
-    target: Sequence[int],
-) -> Float[Tensor, " T"]:
-    """Return minus the log-probability of each target piece; its position reads the one before."""
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    watch: Watch = unseen,
+) -> Float[Tensor, "B T"]:
+    """Return minus the log-probability of each target piece; its position reads the one before.
+
+    What stands where a row is padded is no loss.
+    """
     device = model.output_embedding.weight.device
-    memory = model.encode(pad_sentences([list(source)], device))
-    states = model.decode(pad_sentences([[BOS, *target[:-1]]], device), memory)
-    log_probs = log_probabilities(model.logits(states)[0])
-    return -log_probs.gather(1, torch.tensor(target, device=device)[:, None])[:, 0]
+    shifted = [[BOS, *target[:-1]] for target in targets]
+    source = pad_sentences([list(row) for row in sources], device)
+    logits = model(source, pad_sentences(shifted, device), watch)
+    wanted = pad_sentences([list(row) for row in targets], device)
+    return -log_probabilities(logits).gather(2, wanted[:, :, None])[:, :, 0]
 
 
 def read_checkpoints(trace: Trace, target: Sequence[int]) -> Iterator[CheckpointState]:
