@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots docs articles mutants test test-processors check fix map coverage lock reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-sentences campaign-serve clean race
+.PHONY: help demo page serve screenshots docs articles mutants test test-avx2 test-plain test-processors check fix map coverage lock reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-sentences campaign-serve clean race
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,10 +65,14 @@ NUMERIC_TESTS := tests/model $(addprefix tests/,$(addsuffix .py,\
   $(addprefix decode/test_,alignment beam ensemble greedy sample search translator) \
   $(addprefix interop/test_,ctranslate2 ctranslate2_engine int8 marian marian_start shortlists)))
 
-test-processors: .venv/.installed-dev page ## run the numeric tests as other processors compute: one with AVX2 and no more, and one without it
+test-processors: test-avx2 test-plain ## run the numeric tests as other processors compute: one with AVX2 and no more, and one without it
+
+test-avx2: .venv/.installed-dev page
 	@if $(BIN)/python -c "import sys, torch; sys.exit(torch.backends.cpu.get_cpu_capability() == 'AVX2')"; then \
 	  ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) $(NUMERIC_TESTS) $(ARGS); \
 	else echo "This processor has AVX2 and no more: the ordinary tests compute so."; fi
+
+test-plain: .venv/.installed-dev page
 	@ATEN_CPU_CAPABILITY=default $(PYTEST) $(NUMERIC_TESTS) $(ARGS)
 
 check: .venv/.installed-dev ## format, lint, types, arrows between folders, names, density, the reading path, generated pages

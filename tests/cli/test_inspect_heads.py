@@ -72,6 +72,7 @@ def test_badges_are_written_for_the_page(study, tmp_path):
     assert {"badges", "silent", "error", "gradient"} <= badges["heads"][0].keys()
 
 
+@pytest.mark.slow
 def test_equal_calls_give_equal_output(study):
     assert study("--among", "cross", "--curve", "bleu").stdout == study("--among", "cross", "--curve", "bleu").stdout
 

@@ -163,13 +163,14 @@ def read_records(folder: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(row) for row in rows]
 
 
-def test_scores_checks_shards_and_conversions_are_those_of_one_process(ray, model, call, tmp_path):  # noqa: F811
-    address, environment = ray
-    run = mixed(small_run(tmp_path / "data"), tmp_path / "data")
-    (tmp_path / "run.toml").write_text(to_toml(run), encoding="utf-8")
-    files = (str(run.data.corpora[0].source), str(run.data.corpora[0].target))
+RunBoth = Callable[[Sequence[object], Sequence[object]], tuple[str, str]]
 
-    def run_both(words: Sequence[object], shared: Sequence[object]) -> tuple[str, str]:
+
+@pytest.fixture
+def run_both(ray, call, tmp_path) -> RunBoth:  # noqa: F811
+    address, environment = ray
+
+    def run(words: Sequence[object], shared: Sequence[object]) -> tuple[str, str]:
         """Return what a command writes to standard output in one process, and on Ray."""
         alone = call(*words)
         process = ForkedProcess(*shared, "--cluster", address, folder=tmp_path, environment=environment)
@@ -177,19 +178,32 @@ def test_scores_checks_shards_and_conversions_are_those_of_one_process(ray, mode
         assert (alone.exit_code, process.returncode) == (0, 0), messages
         return alone.stdout, out
 
+    return run
+
+
+@pytest.mark.slow  # test_part_scores.py does the same without Ray
+def test_scores_are_those_of_one_process(run_both: RunBoth, model, tmp_path):
     for name, lines in (("short.en", LINES), ("short.es", LINES[::-1])):
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     score = ("score", model, "--source", "short.en", "--target", "short.es")
     alone, _ = run_both(score, (*score, "--out", "scores", "--part-lines", 2048))
     assert (tmp_path / "scores" / "short.en").read_text(encoding="utf-8") == alone
 
-    check = ("check", *files, "--json")
-    alone, shared = run_both(check, (*check, "--out", "checked", "--part-lines", 50))
-    assert shared == alone
 
+@pytest.mark.slow  # test_part_conversion.py does the same without Ray
+def test_conversions_are_those_of_one_process(run_both: RunBoth, tmp_path):
+    mixed(small_run(tmp_path / "data"), tmp_path / "data")
     convert = ("convert", "data/rows.tsv", "alone.en", "alone.es")
     run_both(convert, ("convert", "data/*.tsv", "all/*.en", "all/*.es"))
     assert (tmp_path / "all/rows.es").read_bytes() == (tmp_path / "alone.es").read_bytes()
+
+
+def test_checks_and_shards_are_those_of_one_process(run_both: RunBoth, tmp_path):
+    run = mixed(small_run(tmp_path / "data"), tmp_path / "data")
+    (tmp_path / "run.toml").write_text(to_toml(run), encoding="utf-8")
+    check = ("check", str(run.data.corpora[0].source), str(run.data.corpora[0].target), "--json")
+    alone, shared = run_both(check, (*check, "--out", "checked", "--part-lines", 50))
+    assert shared == alone
 
     alone, shared = run_both(("prepare", "run.toml", "--out", "whole"), ("prepare", "run.toml", "--out", "parts"))
     ids = [Path(folder, "target.ids").read_bytes() for folder in json.loads(shared)]

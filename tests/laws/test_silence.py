@@ -58,7 +58,7 @@ def wait_for_text(text: str, path: Path, workers: list[Any]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("stopped", [1, 0])
+@pytest.mark.parametrize("stopped", [1, pytest.param(0, marks=pytest.mark.slow)])
 def test_a_worker_that_is_stopped_is_named_and_the_run_ends_as_if_nothing_had_been(stopped, undisturbed_run, tmp_path):
     run, out = undisturbed_run
     # Six seconds, because a busy machine may keep a thread waiting for two or three.

@@ -443,6 +443,10 @@ READ_LINES = [
     "\u00a0 The ball.\u2009It is new.\u200b ",
     "The hosue is bleu, wehre it is. HOSUE! THE HOUUSE IS NEWW. Hosue or Jhon; The Lnaguage of the langauge, lamguage.",
     "www.hosue.com {hosue} l'hosue hosue-hosue hosue.x x.hosue hosue: hosue_ 'hosue' “hosue” straßße STARSSE Wehre",
+    "@tom Come. #ball Where is it? 12:45 pm: The ball! https://a.example/b?c=(d) The house: 3:1 No. AB-1234 Yes.",
+    "[12:45] The ball is blue. (1234) 12:45 Uhr. The house is new. me@a.example #house @tom",
+    "@tom Yes. 12",
+    "www.a.example – «The ball» is blue! http://b.example/(c",
     "  ",
     "12",
 ]
@@ -453,8 +457,8 @@ def odd_sentences(count: int, seed: int) -> list[str]:
     generator = random.Random(seed)
     words = ["the", "ball", "is", "Blue", "house", "it", "John", "NATO", "12", "Zoe\u0308", "don’t", "l'eau", "犬", "É"]
     marks = [" ", " ", " ", ". ", "? ", "! ", "… ", "\u00a0", "\u2009", ", ", " — ", "\u00ad", "\u0301", "…", ".\u00a0"]
-    before = ["", "", "1. ", "(2) ", "- ", "• ", "“", '"', "«", "(", "[", "a) ", "\u200b"]
-    behind = [".", "?", "", "”", '"', '."', "».", ")", "]", " 😀", "!)"]
+    before = ["", "", "1. ", "(2) ", "- ", "• ", "“", '"', "«", "(", "[", "a) ", "\u200b", "@tom ", "12:45 ", "AB-123 "]
+    behind = [".", "?", "", "”", '"', '."', "».", ")", "]", " 😀", "!)", ". #ball", "! a@b.example"]
     spell = [str, str.upper, str.title, str.lower, lambda text: f"John {text.upper()}", lambda text: f"THE {text}"]
     lines = []
     for _ in range(count):

@@ -33,6 +33,39 @@ def test_signs_of_footnotes_behind_a_sentence_are_found(note: str):
     assert find_mark_kinds(f"The ball?{note}") == {"notes"}
 
 
+LABELS = [
+    "https://example.org/a_(b)?c=1", "www.example.org", "tom.b@example.org", "@tom", "@tom.b@example.org", "#ball",
+    "12:45", "[1:02:03]", "AB-1234",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("label", [*LABELS, "12:45 PM", "12:45 p.m.:", "AB-12:", "@tom:", "www.example.org –"])
+def test_an_address_a_name_a_topic_a_time_and_a_code_before_a_capital_are_found(label: str):
+    assert trim(f"{label} The ball") == "The ball"
+    assert trim(f"{label} “The ball”") == "The ball"
+    assert trim(f"@b {label} Élan") == "Élan"
+    assert find_mark_kinds(f"{label} ¿Qué?") == {"labels"}
+
+
+@pytest.mark.parametrize("label", [*LABELS, "(1234)", "{name}", "{{a.b}}", "{}"])
+def test_labels_behind_the_end_of_a_sentence_are_found(label: str):
+    assert trim(f"The ball. {label}") == "The ball."
+    assert trim(f"The ball! #a {label}") == "The ball!"
+    assert trim(f"The ball? {label}", ALL - {"labels"}) == f"The ball? {label}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://example.org is an address", "See https://example.org", "@tom, come here", "@tom", "#ball",
+        "12:45 Uhr", "12:45 is late", "COVID-19 Patients", "F-16 Fighters", "He came at 12:45", "3:1 Bayern",
+        "12. 12:45", "tom@example.org", "# The ball", "The ball (1234)", "{name} The ball",
+    ],
+)  # fmt: skip
+def test_labels_that_belong_to_a_sentence_stay(text: str):
+    assert trim(text) == text
+
+
 @pytest.mark.parametrize(
     "text",
     ["The ball[1]", "5 m²", "*The ball.*", "**The ball.** He ran.*", "12.¹", "See [1].", "The ball. [see below]", "x*"],

@@ -6,9 +6,12 @@ const LETTER = "[\\p{L}\\p{Nl}\\p{No}_]";
 const IN_URL = "[A-Za-z0-9_.~:\\/?#\\[\\]@!$&'*+,;=%\\-]";
 const GROUP = `\\(${IN_URL}*\\)|\\{${IN_URL}*\\}`;
 const SIZE = "(?:hh?|ll?|[zjtqL])?";
-const PATTERNS = [
+export const ADDRESS = [
   `(?:(?:https?|ftp):\\/\\/|(?<![A-Za-z0-9])www\\.)(?:${IN_URL}|${GROUP})*(?:[A-Za-z0-9_\\/#=&~+%$@\\-]|${GROUP})`,
   "(?<![A-Za-z0-9_.+\\-])[A-Za-z0-9_.+\\-]+@[A-Za-z0-9\\-]+(?:\\.[A-Za-z0-9\\-]+)+",
+].join("|");
+const PATTERNS = [
+  ADDRESS,
   "(?<latex>\\\\[A-Za-z]{2,}\\*?(?:\\{[A-Za-z][" + W + "]*\\})+)",
   `(?<![\`${W}])(?:(?<!:):[A-Za-z][${W}.+\\-]*:(?:[A-Za-z][${W}.+\\-]*:)*)?(?:\`\`(?![\`${WHITE}])(?:[^\`]|\`(?!\`))+?(?<![${WHITE}])\`\`(?!\`)` +
     `|\`(?![\`${WHITE}])[^\`]+(?<![${WHITE}])\`_{0,2})(?![\`${W}])`,

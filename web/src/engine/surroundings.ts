@@ -1,7 +1,8 @@
-// Marks around a whole line: a number or bullet before it, quotation marks or brackets around it (data/text/surroundings.py).
+// Marks around a whole line: a number, bullet or label before it, quotation marks or brackets around it (data/text/surroundings.py).
+import { ADDRESS } from "./protected";
 import { WHITE } from "./sentences";
 
-export const MARK_KINDS = ["numbers", "bullets", "quotes", "brackets", "notes"] as const;
+export const MARK_KINDS = ["numbers", "bullets", "quotes", "brackets", "notes", "labels"] as const;
 export type MarkKind = (typeof MARK_KINDS)[number];
 
 const NUMBER = new RegExp(
@@ -12,6 +13,11 @@ const NUMBER = new RegExp(
 const BULLET = new RegExp(String.raw`^[-–—*+•‣▪▸►●○◦·∙][${WHITE}]+(?:\[[ xX]\][${WHITE}]+)?|^[–—\-](?=[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я¿¡])`, "u");
 const ANY_QUOTE = /["“”„«»「」『』]/gu;
 const NOTE = new RegExp(String.raw`(?<=[.!?…。！？"'”’»)])[${WHITE}]?(?:\[\p{Nd}{1,3}\]|[¹²³⁰⁴-⁹*†‡]){1,6}$`, "u");
+// An address, @name, #topic, a time or a code, before a capital or behind the end of a sentence.
+const W = "[\\p{L}\\p{N}_]";
+const LABEL = `(?:${ADDRESS}|[@#]${W}+(?:[.@\\-]${W}+)*|[(\\[]?[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?[)\\]]?(?:[${WHITE}]?[AaPp]\\.?[Mm](?!${W})\\.?)?|[A-Z]{1,6}-(?:[0-9]{3,}|[0-9]{1,2}(?=:)))`;
+const BEFORE = new RegExp(`^(?:${LABEL}(?::|[${WHITE}]?[–—\\-])?[${WHITE}]+(?!(?:Uhr|[AP]M)(?!${W}))){1,4}(?=["'“„«‘‚‹»(\\[¿¡*_]*[\\p{Lu}\\p{Lt}])`, "u");
+const BEHIND = new RegExp(`(?<=[.!?…。！？"'”’»)])(?:[${WHITE}]+(?:${LABEL}|\\([0-9]+\\)|\\{\\{?[A-Za-z0-9_.]*\\}\\}?)){1,4}$(?<![.!?…])`, "u");
 const readPairs = (text: string) => new Map(text.split(" ").map((pair): [string, string] => [pair[0]!, pair.slice(1)]));
 const QUOTES = readPairs("\"\" “” „“” «» »« ‘’ ‚‘’ ‹› ›‹ ”” '' 「」 『』");
 const BRACKETS = readPairs("() [] （） 【】 〔〕 ［］");
@@ -33,6 +39,10 @@ function trimOne(text: string, after: string): { kind: MarkKind; start: number; 
   const note = NOTE.exec(text);
   if (note && /\p{L}/u.test(text.slice(0, note.index)) && !(note[0].includes("*") && text.slice(0, note.index).includes("*")))
     return { kind: "notes", start: 0, end: note.index };
+  const before = BEFORE.exec(text);
+  if (before) return { kind: "labels", start: before[0].length, end: text.length };
+  const behind = BEHIND.exec(text);
+  if (behind && /\p{L}/u.test(text.slice(0, behind.index))) return { kind: "labels", start: 0, end: behind.index };
   const [first = "", second] = text;
   const closes = QUOTES.has(text.at(-1) ?? "");
   if (!first || (!closes && isLetter(first) && isLetter(second ?? after) && !"IVXivx".includes(first))) return null;

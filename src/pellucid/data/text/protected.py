@@ -73,6 +73,7 @@ _SIGNS = (
 # In LaTeX braces hold text: \textbf{word}.
 _LATEX = r"\\[A-Za-z]{2,}+\*?(?:\{[A-Za-z]\w*+\})++"
 
+ADDRESS = re.compile("|".join(_ADDRESSES))
 CODE = re.compile(_CODE)
 # The characters with which all but addresses begin are asked for
 # first: at most places of a text there is none.

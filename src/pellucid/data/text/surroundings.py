@@ -1,8 +1,10 @@
-"""Marks around a whole line: a number or bullet before it, quotation marks or brackets around it, notes behind it."""
+"""Marks around a line: a number, bullet or label before it, quotation marks or brackets around it, notes behind it."""
 
 import re
 
-MARK_KINDS = ("numbers", "bullets", "quotes", "brackets", "notes")
+from pellucid.data.text.protected import ADDRESS
+
+MARK_KINDS = ("numbers", "bullets", "quotes", "brackets", "notes", "labels")
 
 # "12.", "3)", "1.2.", "(4)", "b)", "IV." before the line, and a section
 # number of three parts or more without an end.
@@ -17,6 +19,19 @@ _BULLET = re.compile(r"[-–—*+•‣▪▸►●○◦·∙]\s+(?:\[[ xX]\]\s
 _NOTE = re.compile(r"(?<=[.!?…。！？\"'”’»)])\s?(?:\[\d{1,3}\]|[¹²³⁰⁴-⁹*†‡]){1,6}\Z")
 _NOTE_ENDS = "]¹²³⁰⁴⁵⁶⁷⁸⁹*†‡"
 _LONGEST_NOTE = 6 * 5 + 2  # with the white space and the mark before it
+
+# What stands before a line or behind it and is no part of its sentence: an address, @name, #topic,
+# a time, or a code as AB-1234. A code of two digits may be a word: COVID-19, F-16.
+_NAME = r"[@#]\w++(?:[.@-]\w++)*+"
+_TIME = r"[(\[]?[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?[)\]]?(?:\s?[AaPp]\.?[Mm]\b\.?)?"
+_CODE = r"[A-Z]{1,6}-(?:[0-9]{3,}|[0-9]{1,2}(?=:))"
+_LABEL = rf"(?:{ADDRESS.pattern}|{_NAME}|{_TIME}|{_CODE})"
+_LABEL_BEFORE = re.compile(rf"{_LABEL}(?::|\s?[–—-])?\s+(?!(?:Uhr|[AP]M)\b)")
+_BEFORE_CAPITAL = "\"'“„«‘‚‹»([¿¡*_"
+_BEHIND = r"\([0-9]+\)|\{\{?[A-Za-z0-9_.]*\}\}?"  # (1234), {name}
+_LABELS_BEHIND = re.compile(rf"(?<=[.!?…。！？\"'”’»)])(?:\s+(?:{_LABEL}|{_BEHIND})){{1,4}}\Z")
+_NO_LABEL_ENDS = ".!?…"
+_LONGEST_LABELS = 1000
 
 _CLOSING_QUOTES = {
     '"': '"', "“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’", "‚": "‘’", "‹": "›", "›": "‹", "”": "”",
@@ -58,6 +73,8 @@ def _trim_one(text: str, start: int, end: int) -> tuple[str, int, int] | None:
         return None
     if text[end - 1] in _NOTE_ENDS and (note := _find_note(text, start, end)) is not None:
         return "notes", start, note
+    if (label := _trim_label(text, start, end)) is not None:
+        return "labels", *label
     first = text[start]
 
     # Most lines begin with a letter that none of the marks begins with.
@@ -91,6 +108,35 @@ def _find_note(text: str, start: int, end: int) -> int | None:
     begin = end - len(match[0])
     # Asterisks around a text are emphasis.
     return None if "*" in match[0] and "*" in text[start:begin] else begin
+
+
+def _trim_label(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Return the span without a label before a capital, or else without one behind the end of a sentence.
+
+    >>> text = "@tom Come here! https://example.org"
+    >>> [text[slice(*span)] for span in (_trim_label(text, 0, 35), _trim_label(text, 5, 35)) if span]
+    ['Come here! https://example.org', 'Come here!']
+    """
+    inside, position = start, start
+    for _ in range(4):
+        label = _LABEL_BEFORE.match(text, position, end)
+        if label is None:
+            break
+        position = label.end()
+        capital = text[position:end].lstrip(_BEFORE_CAPITAL)[:1]
+        if capital.isupper() or capital.istitle():
+            inside = position
+    if inside > start:
+        return inside, end
+
+    # Most lines end with a mark that no label ends with.
+    if text[end - 1] in _NO_LABEL_ENDS:
+        return None
+    first = max(start, end - _LONGEST_LABELS)
+    labels = _LABELS_BEHIND.search(text[first:end])
+    if labels is None or not any(map(str.isalpha, text[start : first + labels.start()])):
+        return None
+    return start, first + labels.start()
 
 
 def _trim_lone(text: str, start: int, end: int) -> tuple[str, int, int] | None:

@@ -139,8 +139,8 @@ def batch_pairs(trace: Trace, target: Sequence[int], beside: str) -> ShownBatch:
     tokenizer, cpu = trace.tokenizer, torch.device("cpu")
     first_head_and_query = record[FIRST_PATTERN][:, 0, 0]
     return ShownBatch(
-        sources=[tokenizer.source_pieces(row) for row in pad_sentences(sources, cpu).tolist()],
-        targets=[tokenizer.target_pieces(row) for row in pad_sentences(targets, cpu).tolist()],
+        sources=list(map(tokenizer.source_pieces, pad_sentences(sources, cpu).tolist())),
+        targets=list(map(tokenizer.target_pieces, pad_sentences(targets, cpu).tolist())),
         weights=first_head_and_query.tolist(),
         losses=losses[0, : len(target)].tolist(),
     )
