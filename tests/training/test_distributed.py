@@ -1,5 +1,7 @@
 """The kinds of workers: what each adds up, holds and says of itself."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import distributed
@@ -14,9 +16,10 @@ THREE = {"rank": 1, "world_size": 3}
 def three_equal_workers(monkeypatch):
     """Let each exchange be with two workers that have the same numbers."""
 
-    def all_reduce(tensor, kind=distributed.ReduceOp.SUM):
+    def all_reduce(tensor, kind=distributed.ReduceOp.SUM, async_op=False):
         if kind == distributed.ReduceOp.SUM:
             tensor *= 3
+        return SimpleNamespace(wait=lambda: None) if async_op else None
 
     monkeypatch.setattr(distributed, "all_reduce", all_reduce)
 
@@ -29,10 +32,16 @@ def test_losses_and_counts_are_added_up_over_all_workers(workers, factor):
 
 @pytest.mark.parametrize(("workers", "factor"), [(ALONE, 1), (Replicated(**THREE), 3), (Sharded(**THREE), 1)])
 def test_gradients_are_added_up_where_nobody_did_it_in_the_backward_pass(workers, factor):
-    gradients = [torch.ones(2, 3), torch.full((5,), 2.0)]
-    workers.sum_gradients(gradients)
-    assert [gradient.sum().item() for gradient in gradients] == [6 * factor, 10 * factor]
-    assert workers.measure_norm(gradients).item() == pytest.approx(factor * 26**0.5)
+    model = Transformer(ModelConfig(11, 11, 6, 10, 2, 1, 1))
+    count = sum(parameter.numel() for parameter in model.parameters())
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 2.0)
+    sums = workers.begin_sums(model)
+    sums.send_rest()
+    gradients = sums.receive()
+    assert sum(gradient.sum().item() for gradient in gradients) == 2 * factor * count
+    assert all(gradient is parameter.grad for gradient, parameter in zip(gradients, model.parameters(), strict=True))
+    assert workers.measure_norm(gradients).item() == pytest.approx(2 * factor * count**0.5)
 
 
 @pytest.mark.parametrize("workers", [ALONE, Replicated(**THREE)])

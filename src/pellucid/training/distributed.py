@@ -8,10 +8,9 @@ takes and nothing else. The first worker reports, evaluates and writes.
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,8 +21,7 @@ from pellucid.data.batching import Batch
 from pellucid.data.stream import BatchSpec, Stream
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.model import Transformer
-
-_BUCKET = 2**24  # numbers that are sent in one message
+from pellucid.training.gradient_sums import BucketSums, GradientSums, bucket_tensors, copy_parts
 
 # What an optimizer keeps of each weight, such as Adam's running means.
 OptimizerState = Mapping[nn.Parameter, dict[str, Tensor]]
@@ -82,9 +80,35 @@ class Workers(ABC):
     def sum_numbers(self, loss: Tensor, *counts: int) -> tuple[Tensor, list[int]]:
         """Return the sums over all workers of a loss and of some counts."""
 
-    @abstractmethod
-    def sum_gradients(self, gradients: Sequence[Tensor]) -> None:
-        """Replace each gradient, in place and on every worker, by its sum over all workers."""
+    def begin_sums(self, model: Transformer) -> GradientSums:
+        """Return what sums the gradients of an update over all workers."""
+        return GradientSums(model)
+
+    def sum_all(
+        self, sums: GradientSums, loss: Tensor, *counts: int
+    ) -> tuple[Tensor, list[int], list[Tensor]]:
+        """Return the sums over all workers of a loss, of some counts and of each gradient."""
+        while True:
+            sums.send_rest()
+            total_loss, [*totals, called_off] = self.sum_numbers(loss, *counts, 0)
+            if not called_off:
+                return total_loss, totals, sums.receive()
+
+            # Another worker computes its gradients again, and then all send theirs.
+            sums.discard()
+
+    def call_off(self, sums: GradientSums, device: torch.device) -> None:
+        """Let all workers discard the sums that are on their way, if any are.
+
+        This worker cannot complete its gradients.
+        """
+        if not sums.has_begun:
+            return
+        sums.send_rest()
+        nothing = torch.zeros((), dtype=torch.float64, device=device)
+        self.sum_numbers(nothing, 0, 0, 0, 1)
+
+        sums.discard()
 
     def measure_norm(self, gradients: Sequence[Tensor]) -> Tensor:
         """Return the norm of all gradients together; this worker may hold a part of each."""
@@ -139,9 +163,6 @@ class Alone(Workers):
     def sum_numbers(self, loss: Tensor, *counts: int) -> tuple[Tensor, list[int]]:
         return loss, list(counts)
 
-    def sum_gradients(self, gradients: Sequence[Tensor]) -> None:
-        pass
-
     def all_reduce_sum(self, tensors: Sequence[Tensor]) -> None:
         pass
 
@@ -162,7 +183,7 @@ ALONE = Alone()
 
 
 class Replicated(Workers):
-    """Workers that each hold the whole model, and add up their gradients after the backward pass."""
+    """Workers that each hold the whole model, and add up their gradients in the backward pass."""
 
     def describe(self) -> str:
         return f"{self.world_size} workers share the pairs of each update"
@@ -175,18 +196,15 @@ class Replicated(Workers):
         self.all_reduce_sum([sums])
         return sums[0], [int(count) for count in sums[1:].tolist()]
 
-    def sum_gradients(self, gradients: Sequence[Tensor]) -> None:
-        self.all_reduce_sum(gradients)
+    def begin_sums(self, model: Transformer) -> GradientSums:
+        return BucketSums(model)
 
     def all_reduce_sum(self, tensors: Sequence[Tensor]) -> None:
-        for bucket in _bucket_tensors(tensors):
+        for bucket in bucket_tensors(tensors):
             # One message for many small tensors: each message has a cost of its own.
             flat = torch.cat([tensor.flatten() for tensor in bucket])
             distributed.all_reduce(flat)
-
-            sums = flat.split([tensor.numel() for tensor in bucket])
-            for tensor, summed in zip(bucket, sums, strict=True):
-                tensor.copy_(summed.view_as(tensor))
+            copy_parts(flat, bucket)
 
     def all_reduce_max(self, number: int) -> int:
         maximum = torch.tensor([number], device=self.device)
@@ -259,9 +277,8 @@ class Sharded(Replicated):
         unshard: Any = model.unshard
         unshard()
 
-    def sum_gradients(self, gradients: Sequence[Tensor]) -> None:
-        # FSDP has summed them already, in its backward pass.
-        pass
+    def begin_sums(self, model: Transformer) -> GradientSums:
+        return GradientSums(model)
 
     def measure_norm(self, gradients: Sequence[Tensor]) -> Tensor:
         return gather_tensor(super().measure_norm(gradients))
@@ -306,25 +323,6 @@ def shard_like(tensor: Tensor, like: Tensor) -> Tensor:
 
     placements: Any = like.placements  # pyright: ignore[reportAttributeAccessIssue]
     return distribute_tensor(tensor, mesh, placements, src_data_rank=None)  # None: nothing is sent
-
-
-def _bucket_tensors(tensors: Sequence[Tensor]) -> Iterator[Sequence[Tensor]]:
-    """Yield the tensors in their order, in groups of up to `_BUCKET` numbers.
-
-    >>> sizes = (2**23, 2**22, 2**24, 5, 7)
-    >>> [len(bucket) for bucket in _bucket_tensors([torch.empty(size) for size in sizes])]
-    [2, 1, 2]
-    """
-    starts, room = [0], _BUCKET
-    for i, tensor in enumerate(tensors):
-        # A tensor larger than a bucket gets one of its own.
-        if tensor.numel() > room and i > starts[-1]:
-            starts.append(i)
-            room = _BUCKET
-        room -= tensor.numel()
-
-    for start, end in pairwise([*starts, len(tensors)]):
-        yield tensors[start:end]
 
 
 class Prefetcher:

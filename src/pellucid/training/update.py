@@ -6,7 +6,7 @@ all target tokens, so that accumulation and data parallelism do not change the r
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import isfinite
 
@@ -21,6 +21,7 @@ from pellucid.training.config import OptimConfig
 from pellucid.training.distributed import ALONE, Workers
 from pellucid.training.fused.compiler import Kernels
 from pellucid.training.fused.modules import fused_operations
+from pellucid.training.gradient_sums import GradientSums
 from pellucid.training.loss import loss_sum
 from pellucid.training.memory import BatchTooLarge, is_out_of_memory
 from pellucid.training.optimizer import Optimizer, limit_step_threads
@@ -77,19 +78,15 @@ def update_weights(
     workers. Raises BatchTooLarge where they do not fit, and MemoryError where no worker has a pair
     that does.
     """
-    # Forward and backward.
+    # Forward and backward; complete gradients are sent to the other workers meanwhile.
+    sums = workers.begin_sums(model)
     with fused_operations(model, kernels):
-        loss = add_gradients(model, batches, c.label_smoothing, precision, workers, kernels)
+        loss = add_gradients(model, batches, c.label_smoothing, precision, workers, kernels, sums)
 
-    # Sum over the workers. One without a batch has no gradients, but must send as many numbers.
-    gradients = []
-    for parameter in model.parameters():
-        has_gradient = parameter.grad is not None
-        gradients.append(parameter.grad if has_gradient else torch.zeros_like(parameter))
+    # Sum over the workers.
     tokens = sum(batch.target_tokens for batch in batches)
-    loss, counts = workers.sum_numbers(loss, tokens, halved, len(left_out))
+    loss, counts, gradients = workers.sum_all(sums, loss, tokens, halved, len(left_out))
     tokens, halved, pairs_left_out = counts
-    workers.sum_gradients(gradients)
     if not tokens:
         model.zero_grad(set_to_none=True)
         raise MemoryError(
@@ -133,6 +130,7 @@ def add_gradients(
     precision: str,
     workers: Workers,
     kernels: Kernels | None,
+    sums: GradientSums,
 ) -> Tensor:
     """Add the gradients of all batches to the `.grad` of each weight; return the sum of the losses."""
     device = model.output_embedding.weight.device
@@ -152,10 +150,12 @@ def add_gradients(
         try:
             workers.gather_embeddings(model)
             loss_of_batch = forward(batch.to(device))
-            loss_of_batch.backward()
+            with sums.sending() if index == len(batches) - 1 else nullcontext():
+                loss_of_batch.backward()
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
+            workers.call_off(sums, device)
             raise BatchTooLarge(index) from None
         loss += loss_of_batch.detach()
     return loss
