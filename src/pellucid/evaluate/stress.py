@@ -16,6 +16,8 @@ from pellucid.evaluate.scores import corpus_scores
 CLEAN, SENTENCES = "clean", "sentences"
 STRESS_KINDS = (*NOISE_KINDS, SENTENCES)
 _END_MARKS = ".!?…。！？।"
+# Marks that are form; an address or a name that is lost is a fault.
+_FORM = frozenset(MARK_KINDS) - {"labels"}
 _METRICS = ("bleu", "chrf")
 
 References = Sequence[Sequence[str | None]]
@@ -144,7 +146,7 @@ def strip_form(text: str) -> str:
     >>> strip_form('3) "Go home!"')
     'Go home'
     """
-    start, end = trim_marks(text, 0, len(text), frozenset(MARK_KINDS))
+    start, end = trim_marks(text, 0, len(text), _FORM)
     return text[start:end].rstrip(_END_MARKS)
 
 
