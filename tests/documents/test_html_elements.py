@@ -84,6 +84,28 @@ def test_an_element_reaches_as_far_as_in_a_browser(html, texts):
     assert kept.replace("GO", "go").replace("TOO", "too").count("keep") == html.count("keep")
 
 
+@pytest.mark.parametrize(
+    ("html", "text", "written"),
+    [
+        ("The <ruby>cat<rp>(</rp><rt>neko</rt><rp>)</rp></ruby> is here.", "The cat is here.", "THE CAT IS HERE."),
+        ("The <ruby>cat<rt>neko</ruby> is here.", "The cat is here.", "THE CAT IS HERE."),
+        ("<ruby>a<rp>(<rt>x<rp>)</ruby>b", "ab", "AB"),
+        ("The <ruby><b>cat</b><rt><i>neko</i></rt></ruby>.", "The <0>cat</0>.", "THE <b>CAT</b>."),
+        ("A <ruby><rb>cat</rb><rtc><rt>x</rt><rt>y</rt></rtc></ruby> b", "A cat b", "A CAT B"),
+        ("A <ruby>b<rt>x</rt>c<rt>y</rt></ruby>", "A bc", "A BC"),
+        ("A <i translate=no><ruby>b<rt>x</rt></ruby></i>", "A <0/>", "A <i translate=no><ruby>b<rt>x</rt></ruby></i>"),
+    ],
+)
+def test_of_a_ruby_its_base_is_translated_and_its_reading_is_dropped(html: str, text: str, written: str):
+    assert read_texts(f"<p>{html}</p>") == [text]
+    assert write_capitals(f"<p>{html}</p>", None) == f"<p>{written}</p>"
+
+
+def test_a_ruby_without_words_and_one_that_is_kept_stay():
+    for html in ("<p><ruby>12<rt>juni</rt></ruby></p>", "<p translate=no>A <ruby>b<rt>x</rt></ruby></p>"):
+        assert write_capitals(html, None) == html
+
+
 def test_what_is_kept_is_counted_by_kind_one_for_each_text():
     html = (
         "<p>The <b translate=no>ball</b> and <i class=notranslate>more</i>.</p><div translate=no>One <b>text</b>."

@@ -15,7 +15,7 @@ from pellucid.localize.documents.html_attributes import (
     split_tag,
 )
 from pellucid.localize.documents.html_frames import cut_frame, keep_frame
-from pellucid.localize.documents.html_runs import Piece, join_run
+from pellucid.localize.documents.html_runs import RUBY_READINGS, Piece, join_run
 from pellucid.localize.documents.html_templates import hide_instructions, split_instructions
 from pellucid.localize.documents.html_tokens import (
     RAW_ELEMENTS,
@@ -54,6 +54,7 @@ _CODE_NAMES = split_names("pre code kbd samp var svg math script style xmp listi
 _KEPT_ELEMENTS = {
     **dict.fromkeys(_CODE_NAMES, "code"),
     **dict.fromkeys(split_names("textarea iframe noembed noframes"), "other"),
+    **dict.fromkeys(RUBY_READINGS, "other"),
 }
 
 
@@ -159,8 +160,9 @@ class _PageSplitter:
 
     def _add_pieces(self, text: str, kept: str) -> None:
         """Add a text to the run, in which instructions of a template are marks."""
+        name = self.elements.innermost if kept else ""
         for kind, piece in [("text", text)] if kept else split_instructions(text):
-            self.run.append(Piece("text" if kind == "text" else "single", [piece], kept))
+            self.run.append(Piece("text" if kind == "text" else "single", [piece], kept, name=name))
 
     def _open(self, markup: Markup) -> int:
         """Read an opening tag and, if its element's content is all text, the content, too; return the end."""

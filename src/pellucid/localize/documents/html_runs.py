@@ -24,6 +24,8 @@ _TAG_WITH_SPACE = re.compile(rf"( ?)({NUMBERED_TAG.pattern.replace('(', '(?:')})
 _TAG_OR_SPACE = re.compile(rf"{NUMBERED_TAG.pattern}| ")
 _LINE_END = re.compile(r"(?<=[^ \t\r\n\f])[ \t]*+[\r\n\f][ \t\r\n\f]*+(?=.)", re.DOTALL)
 _escape_text = partial(escape_page_text, quote=False)
+RUBY_READINGS = ("rt", "rp", "rtc")
+"""Elements that say how the characters beside them are read, which says nothing about a translation."""
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ def join_run(pieces: Sequence[Piece], heading: int) -> tuple[Parts, list[str]]:
         return [], []
 
     items: list[str | Inline] = []
+    without_ruby: list[str | Inline] = []
     kept: list[str] = []
     is_text_itself = False  # whether the run is a kept text, and not only has kept elements in it
 
@@ -106,9 +109,14 @@ def join_run(pieces: Sequence[Piece], heading: int) -> tuple[Parts, list[str]]:
             kept.append(first.kept)
             is_text_itself = is_text_itself or first.kind == "text"
         items.append(_describe_unit(unit))
+        if not _is_ruby(first):
+            without_ruby.append(items[-1])
 
     if is_text_itself and all(piece.kept for piece in pieces):
         kept = kept[:1]
+
+    if any(isinstance(item, str) and LETTER.search(item) for item in without_ruby):
+        items = without_ruby  # a text without words stays as it is
 
     parts: list[Part] = []
     for part in make_slot(items, _escape_text):
@@ -152,6 +160,13 @@ def _join_kept(pieces: Sequence[Piece]) -> list[Sequence[Piece]]:
         units.append(pieces[number:end])
         number = end
     return units
+
+
+def _is_ruby(piece: Piece) -> bool:
+    """Whether a piece is a tag of a ruby, or a reading in it, where the text around it is translated."""
+    if piece.name in RUBY_READINGS:
+        return piece.kept in ("other", "")  # a closing tag without its opening one is not kept
+    return piece.name in ("ruby", "rb") and not piece.kept
 
 
 def _describe_unit(unit: Sequence[Piece]) -> str | Inline:

@@ -106,6 +106,11 @@ class OpenElements:
         """Whether the place is in SVG or MathML."""
         return bool(self._stack) and self._stack[-1].is_drawing
 
+    @property
+    def innermost(self) -> str:
+        """Name of the element that the place is in; empty outside of all."""
+        return self._stack[-1].name if self._stack else ""
+
     def open(
         self,
         name: str,
@@ -252,7 +257,8 @@ class OpenElements:
             if name == "optgroup" and self._is_in_scope("optgroup", "any"):
                 self._pop_to(self._places["optgroup"][-1])
         elif name in ("rb", "rt", "rp", "rtc") and current in ("rb", "rt", "rp", "rtc"):
-            self._pop_to(len(self._stack) - 1)
+            if not (current == "rtc" and name in ("rt", "rp")):
+                self._pop_to(len(self._stack) - 1)
         elif name in _PARTS_OF_TABLES:
             self._close_parts_of_table(name)
 
