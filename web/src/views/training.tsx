@@ -63,9 +63,8 @@ function BatchOfTwo({ answer: { batch, losses } }: { answer: TrainingAnswer }) {
       </p>
       <NumberTable
         label="Two sentences in one batch"
-        columns={["no.", "first", "weight", "second", "weight"]}
+        columns={["first", "weight", "second", "weight"]}
         rows={first!.map((piece, i) => [
-          i + 1,
           <Piece text={piece} />,
           <NumberValue value={batch.weights[0]![i]!} />,
           <Piece text={second![i]!} />,
