@@ -49,7 +49,8 @@ def test_every_sentence_of_a_text_is_one_click_and_one_link_away(page: Page, mod
     assert page.link["g"] == "2"
 
     # A link that somebody else opens.
-    page.open(s=LINE, g=3).settle()
+    page.open(s=LINE, g=3)
+    page.wait_until("() => document.querySelectorAll('.line-parts button')[2]?.ariaCurrent === 'true'")
     assert list_parts(page) == (PARTS, [3])
     page.open(s=LINE, g=4)
     page.tab.wait_for_selector(".problem")

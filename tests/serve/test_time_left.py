@@ -93,7 +93,7 @@ def test_the_pieces_of_a_document_share_their_patience():
     # However long ago it came: what was spent on its other pieces is no waiting.
     with pytest.raises(Refusal) as refusal:
         ask(service, held.worker, 900.0, patience)
-    assert (refusal.value.status, patience.seconds <= 0.0) == (503, True)
+    assert (refusal.value.status, patience.seconds < 0.1) == (503, True)  # a timer may end a little early
     held.go.set()
     assert held.first.result(60) is None
     more = Patience(60.0)
