@@ -150,13 +150,14 @@ def test_a_recurrent_network_learns_to_copy_and_both_get_the_same_time():
         for seconds in (2.5, 10.0, 40.0):  # a busy machine makes fewer updates in as much time
             gru, transformer = run_race(seconds)
             for contestant in (gru, transformer):
-                assert seconds <= contestant.seconds < 2 * seconds
-                assert contestant.pieces > contestant.updates > 0
+                assert seconds <= contestant.seconds < 1.2 * seconds
             copies = greedy(gru.model, lines, [8] * 4)
             if copies == [ids[:-1] for ids in lines]:
                 break
     finally:
         torch.set_num_threads(threads)
+    for contestant in (gru, transformer):
+        assert contestant.pieces > contestant.updates > 20
     assert copies == [ids[:-1] for ids in lines]
 
 

@@ -85,11 +85,12 @@ class Workers(ABC):
         return GradientSums(model)
 
     def sum_all(
-        self, sums: GradientSums, loss: Tensor, *counts: int
+        self, sums: GradientSums, loss: Tensor, tokens: int, halved: int, left_out: int
     ) -> tuple[Tensor, list[int], list[Tensor]]:
-        """Return the sums over all workers of a loss, of some counts and of each gradient."""
+        """Return the sums over all workers of a loss, of three counts and of each gradient."""
         while True:
             sums.send_rest()
+            counts = tokens, halved, left_out
             total_loss, [*totals, called_off] = self.sum_numbers(loss, *counts, 0)
             if not called_off:
                 return total_loss, totals, sums.receive()
@@ -105,6 +106,7 @@ class Workers(ABC):
         if not sums.has_begun:
             return
         sums.send_rest()
+        # As many numbers as the others send in `sum_all`, where the last one says what happened.
         nothing = torch.zeros((), dtype=torch.float64, device=device)
         self.sum_numbers(nothing, 0, 0, 0, 1)
 

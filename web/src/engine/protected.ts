@@ -1,7 +1,7 @@
 // Text that a translation must repeat unchanged, as in src/pellucid/data/text/protected.py, where each pattern is explained.
 import { WHITE } from "./sentences";
 
-const W = "\\p{L}\\p{N}_"; // what a pattern of Python calls a letter of a word
+export const W = "\\p{L}\\p{N}_"; // what a pattern of Python calls a letter of a word
 const LETTER = "[\\p{L}\\p{Nl}\\p{No}_]";
 const IN_URL = "[A-Za-z0-9_.~:\\/?#\\[\\]@!$&'*+,;=%\\-]";
 const GROUP = `\\(${IN_URL}*\\)|\\{${IN_URL}*\\}`;

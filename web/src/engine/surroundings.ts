@@ -1,5 +1,5 @@
 // Marks around a whole line: a number, bullet or label before it, quotation marks or brackets around it (data/text/surroundings.py).
-import { ADDRESS } from "./protected";
+import { ADDRESS, W } from "./protected";
 import { WHITE } from "./sentences";
 
 export const MARK_KINDS = ["numbers", "bullets", "quotes", "brackets", "notes", "labels"] as const;
@@ -12,12 +12,12 @@ const NUMBER = new RegExp(
 );
 const BULLET = new RegExp(String.raw`^[-–—*+•‣▪▸►●○◦·∙][${WHITE}]+(?:\[[ xX]\][${WHITE}]+)?|^[–—\-](?=[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я¿¡])`, "u");
 const ANY_QUOTE = /["“”„«»「」『』]/gu;
-const NOTE = new RegExp(String.raw`(?<=[.!?…。！？"'”’»)])[${WHITE}]?(?:\[\p{Nd}{1,3}\]|[¹²³⁰⁴-⁹*†‡]){1,6}$`, "u");
+const BEHIND_SENTENCE = `(?<=[.!?…。！？"'”’»)])`;
+const NOTE = new RegExp(String.raw`${BEHIND_SENTENCE}[${WHITE}]?(?:\[\p{Nd}{1,3}\]|[¹²³⁰⁴-⁹*†‡]){1,6}$`, "u");
 // An address, @name, #topic, a time or a code, before a capital or behind the end of a sentence.
-const W = "[\\p{L}\\p{N}_]";
-const LABEL = `(?:${ADDRESS}|[@#]${W}+(?:[.@\\-]${W}+)*|[(\\[]?[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?[)\\]]?(?:[${WHITE}]?[AaPp]\\.?[Mm](?!${W})\\.?)?|[A-Z]{1,6}-(?:[0-9]{3,}|[0-9]{1,2}(?=:)))`;
-const BEFORE = new RegExp(`^(?:${LABEL}(?::|[${WHITE}]?[–—\\-])?[${WHITE}]+(?!(?:Uhr|[AP]M)(?!${W}))){1,4}(?=["'“„«‘‚‹»(\\[¿¡*_]*[\\p{Lu}\\p{Lt}])`, "u");
-const BEHIND = new RegExp(`(?<=[.!?…。！？"'”’»)])(?:[${WHITE}]+(?:${LABEL}|\\([0-9]+\\)|\\{\\{?[A-Za-z0-9_.]*\\}\\}?)){1,4}$(?<![.!?…])`, "u");
+const LABEL = `(?:${ADDRESS}|[@#][${W}]+(?:[.@\\-][${W}]+)*|[(\\[]?[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?[)\\]]?(?:[${WHITE}]?[AaPp]\\.?[Mm](?![${W}])\\.?)?|[A-Z]{1,6}-(?:[0-9]{3,}|[0-9]{1,2}(?=:)))`;
+const BEFORE = new RegExp(`^(?:${LABEL}(?::|[${WHITE}]?[–—\\-])?[${WHITE}]+(?!(?:Uhr|[AP]M)(?![${W}]))){1,4}(?=["'“„«‘‚‹»(\\[¿¡*_]*[\\p{Lu}\\p{Lt}])`, "u");
+const BEHIND = new RegExp(`${BEHIND_SENTENCE}(?:[${WHITE}]+(?:${LABEL}|\\([0-9]+\\)|\\{\\{?[A-Za-z0-9_.]*\\}\\}?)){1,4}$(?<![.!?…])`, "u");
 const readPairs = (text: string) => new Map(text.split(" ").map((pair): [string, string] => [pair[0]!, pair.slice(1)]));
 const QUOTES = readPairs("\"\" “” „“” «» »« ‘’ ‚‘’ ‹› ›‹ ”” '' 「」 『』");
 const BRACKETS = readPairs("() [] （） 【】 〔〕 ［］");

@@ -44,7 +44,7 @@ function ShiftedTarget({ answer }: { answer: TrainingAnswer }) {
 }
 
 /** Returns the first example with another number of words than a sentence; where there is none, the first half of the sentence. */
-export function chooseNeighbour(sentence: string, examples: readonly string[]): string {
+function chooseNeighbour(sentence: string, examples: readonly string[]): string {
   const words = sentence.split(" ");
   const half = words.slice(0, Math.ceil(words.length / 2)).join(" ");
   return examples.find((example) => example.split(" ").length !== words.length) ?? half;

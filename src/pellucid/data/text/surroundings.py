@@ -15,8 +15,9 @@ _NUMBER = re.compile(
 # Also of a list of tasks, "- [x] Done.", and the dash of somebody
 # who speaks, which may touch the first word.
 _BULLET = re.compile(r"[-–—*+•‣▪▸►●○◦·∙]\s+(?:\[[ xX]\]\s+)?|[–—-](?=[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я¿¡])")
+_BEHIND_SENTENCE = r"(?<=[.!?…。！？\"'”’»)])"
 # What points to a footnote, behind the end of a sentence: [1], ¹, *.
-_NOTE = re.compile(r"(?<=[.!?…。！？\"'”’»)])\s?(?:\[\d{1,3}\]|[¹²³⁰⁴-⁹*†‡]){1,6}\Z")
+_NOTE = re.compile(rf"{_BEHIND_SENTENCE}\s?(?:\[\d{{1,3}}\]|[¹²³⁰⁴-⁹*†‡]){{1,6}}\Z")
 _NOTE_ENDS = "]¹²³⁰⁴⁵⁶⁷⁸⁹*†‡"
 _LONGEST_NOTE = 6 * 5 + 2  # with the white space and the mark before it
 
@@ -29,9 +30,11 @@ _LABEL = rf"(?:{ADDRESS.pattern}|{_NAME}|{_TIME}|{_CODE})"
 _LABEL_BEFORE = re.compile(rf"{_LABEL}(?::|\s?[–—-])?\s+(?!(?:Uhr|[AP]M)\b)")
 _BEFORE_CAPITAL = "\"'“„«‘‚‹»([¿¡*_"
 _BEHIND = r"\([0-9]+\)|\{\{?[A-Za-z0-9_.]*\}\}?"  # (1234), {name}
-_LABELS_BEHIND = re.compile(rf"(?<=[.!?…。！？\"'”’»)])(?:\s+(?:{_LABEL}|{_BEHIND})){{1,4}}\Z")
+_MOST_LABELS, _LONGEST_LABELS = 4, 1000  # so that no line, however long, takes more than a moment
+_LABELS_BEHIND = re.compile(
+    rf"{_BEHIND_SENTENCE}(?:\s+(?:{_LABEL}|{_BEHIND})){{1,{_MOST_LABELS}}}\Z"
+)
 _NO_LABEL_ENDS = ".!?…"
-_LONGEST_LABELS = 1000
 
 _CLOSING_QUOTES = {
     '"': '"', "“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’", "‚": "‘’", "‹": "›", "›": "‹", "”": "”",
@@ -118,7 +121,7 @@ def _trim_label(text: str, start: int, end: int) -> tuple[int, int] | None:
     ['Come here! https://example.org', 'Come here!']
     """
     inside, position = start, start
-    for _ in range(4):
+    for _ in range(_MOST_LABELS):
         label = _LABEL_BEFORE.match(text, position, end)
         if label is None:
             break

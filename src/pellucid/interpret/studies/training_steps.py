@@ -24,7 +24,7 @@ from pellucid.store.directory import load_bundle
 # Learning rate of the one update. It is plain gradient descent, for one pair; training uses many
 # pairs and another optimizer.
 RATE = 0.05
-FIRST_PATTERN = "encoder.0.self.pattern"
+_FIRST_PATTERN = "encoder.0.self.pattern"
 MOST_PARAMETERS = 100_000_000  # the update copies the model, and each checkpoint is loaded
 
 
@@ -132,12 +132,12 @@ def batch_pairs(trace: Trace, target: Sequence[int], beside: str) -> ShownBatch:
     other = trace.again(beside)
     sources = [trace.source.ids, other.source.ids]
     targets = [list(target), other.target.ids]
-    record = Record(FIRST_PATTERN)
+    record = Record(_FIRST_PATTERN)
     with inference_only(trace.model):
         losses = _piece_losses(trace.model, sources, targets, record)
 
     tokenizer, cpu = trace.tokenizer, torch.device("cpu")
-    first_head_and_query = record[FIRST_PATTERN][:, 0, 0]
+    first_head_and_query = record[_FIRST_PATTERN][:, 0, 0]
     return ShownBatch(
         sources=list(map(tokenizer.source_pieces, pad_sentences(sources, cpu).tolist())),
         targets=list(map(tokenizer.target_pieces, pad_sentences(targets, cpu).tolist())),

@@ -46,6 +46,11 @@ _BARRIERS = {
     "special": _SPECIAL | _HTML_IN_DRAWINGS,
     "item": (_SPECIAL | _HTML_IN_DRAWINGS) - {"address", "div", "p"},
 }
+# Where a part of a ruby begins, an open part with one of these names ends.
+_ENDED_RUBY_PARTS = {
+    **dict.fromkeys(("rt", "rp"), ("rb", "rt", "rp")),
+    **dict.fromkeys(("rb", "rtc"), ("rb", "rt", "rp", "rtc")),
+}
 _PARTS_OF_TABLES = {
     **dict.fromkeys(("td", "th"), ("td", "th")),
     "tr": ("tr", "caption", "colgroup"),
@@ -109,7 +114,7 @@ class OpenElements:
     @property
     def innermost(self) -> str:
         """Name of the element that the place is in; empty outside of all."""
-        return self._stack[-1].name if self._stack else ""
+        return self._stack[-1].name if self._stack and self._stack[-1].is_open else ""
 
     def open(
         self,
@@ -246,7 +251,7 @@ class OpenElements:
         if closes_paragraph and self._is_in_scope("p", "button"):
             self._pop_to(self._places["p"][-1])
 
-        current = self._stack[-1].name if self._stack and self._stack[-1].is_open else ""
+        current = self.innermost
         if name in _HEADINGS and current in _HEADINGS:
             self._pop_to(len(self._stack) - 1)
         elif name in ("button", "a", "nobr") and self._is_in_scope(name, "any"):
@@ -256,9 +261,8 @@ class OpenElements:
                 self._pop_to(self._places["option"][-1])
             if name == "optgroup" and self._is_in_scope("optgroup", "any"):
                 self._pop_to(self._places["optgroup"][-1])
-        elif name in ("rb", "rt", "rp", "rtc") and current in ("rb", "rt", "rp", "rtc"):
-            if not (current == "rtc" and name in ("rt", "rp")):
-                self._pop_to(len(self._stack) - 1)
+        elif current in _ENDED_RUBY_PARTS.get(name, ()):
+            self._pop_to(len(self._stack) - 1)
         elif name in _PARTS_OF_TABLES:
             self._close_parts_of_table(name)
 
