@@ -17,6 +17,7 @@ from pellucid.decode.line_segments import (
     surround,
 )
 from pellucid.decode.request import Hypothesis, SearchBounds, SearchConfig
+from pellucid.decode.segment_search import SearchSegments
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.contexts import NO_CONTEXT, ReadContexts
 from pellucid.decode.stages.prefixes import BeginWithPrefixes
@@ -237,16 +238,17 @@ def test_an_empty_translation_is_searched_for_again_under_a_rule_and_by_chance_i
     translator = Translator(random_model(3, *vocabularies), small_tokenizer())
     searches = SearchConfig(), SearchConfig(empty="keep"), SearchConfig(method="sample")
     for config, is_there in zip(searches, (True, False, False), strict=True):
-        stages = select_stages(translator, TranslationTask([Line("Yes.", 1)], config))
+        innermost = SearchSegments(translator.engine, translator.tokenizer, translator.models, config)
+        stages = select_stages(translator, TranslationTask([Line("Yes.", 1)], config), innermost)
         assert (SearchAgain(True, True) in stages) is is_there
 
 
 def test_terms_without_room_are_not_searched_for():
     vocabularies = small_tokenizer().source_vocabulary, small_tokenizer().target_vocabulary
     translator = Translator(random_model(3, *vocabularies), small_tokenizer())
-    place = PlaceTerms(lambda: translator.torch, small_tokenizer(), SearchBounds(2, ()), CONFIG)
-    require = RequireTexts(small_tokenizer(), Terms.from_pairs({"ball": "La bola es azul."}), CONFIG)
     search = NotingSearch()
+    place = PlaceTerms(lambda: translator.torch, small_tokenizer(), SearchBounds(2, ()), CONFIG, search)
+    require = RequireTexts(small_tokenizer(), Terms.from_pairs({"ball": "La bola es azul."}), CONFIG)
     no_room, plain = surround(search, [require, place])(cut(Line("The ball is blue.", 1), Line("Yes.", 2)))
     assert no_room.hypotheses == []
     assert "it may have 2; raise max_extra or split the line" in no_room.notes[0]
@@ -261,7 +263,9 @@ def test_a_call_is_given_only_the_stages_that_it_asks_for():
 
     def names(text: str, config: SearchConfig = CONFIG, terms: Terms | None = None, **asked: Any) -> list[str]:
         line = look_for_markup(Line(text, 1, **asked), translator.reader, config, terms)
-        return [type(stage).__name__ for stage in select_stages(translator, TranslationTask([line], config, terms))]
+        innermost = SearchSegments(translator.engine, translator.tokenizer, translator.models, config)
+        stages = select_stages(translator, TranslationTask([line], config, terms), innermost)
+        return [type(stage).__name__ for stage in stages]
 
     assert names("The ball is blue.") == ["SplitLines", "SearchAgain"]
     assert names("Yes.", replace(CONFIG, repetition="keep", empty="keep")) == ["SplitLines"]

@@ -2,17 +2,20 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from pellucid.data.text.markup import TAG, TaggedText
 from pellucid.data.text.protected import list_protected
 from pellucid.decode.line_segments import SearchResult, Segment
-from pellucid.decode.request import SearchConfig
+from pellucid.decode.request import SearchBounds, SearchConfig
 from pellucid.decode.search import Hypothesis
 from pellucid.decode.segment_search import SearchSegments
 from pellucid.decode.source_reader import ReadText
-from pellucid.decode.stages.term_placement import SEARCHES_BEFORE_ALL, search_with_terms
+from pellucid.decode.stages.term_placement import SEARCHES_BEFORE_ALL, PlaceTerms, search_with_terms
 from pellucid.decode.terms.matches import TermSpan
 from pellucid.decode.terms.required import EDGE, WordEdges
 from pellucid.decode.terms.term_alignment import TermAlignment, cut_at_terms
@@ -90,7 +93,38 @@ def texts(results: list[SearchResult]) -> list[list[str]]:
 def place_terms(answers: dict[str, str | dict[str, float]], *segments: Segment, word_edges: WordEdges = WORDS):
     """Return the texts found for each segment, and the prefixes of each call of the search."""
     scripted = ScriptedSearch(answers)
-    return texts(search_with_terms(segments, scripted.search, align_by_letter, word_edges)), scripted.calls[:-1]
+    first = scripted.search([*segments])
+    return texts(search_with_terms(first, scripted.search, align_by_letter, word_edges)), scripted.calls[:-1]
+
+
+class PlaceByLetter(PlaceTerms):
+    """The stage with another alignment than the model's."""
+
+    def align(self, segments, targets):
+        return align_by_letter(segments, targets)
+
+
+def make_stage(search_beam: ScriptedSearch) -> PlaceTerms:
+    """Return the stage with a search that has prepared beams."""
+    engine: Any = SimpleNamespace(word_edges=WORDS)
+    return PlaceByLetter(lambda: engine, small_tokenizer(), SearchBounds(99, ()), SearchConfig(), search_beam.search)
+
+
+@pytest.mark.parametrize(
+    ("beam", "expected"), [({"abc": -1.0, "xBc": -2.0, "yBc": -3.0}, "xBc"), ({"abc": -1.0, "xyc": -2.0}, "aBc")]
+)
+def test_before_a_term_is_placed_the_other_hypotheses_of_the_beam_are_looked_at(beam: dict[str, float], expected: str):
+    first = ScriptedSearch({"": "abc", "aB": "aBc"})
+    [result] = make_stage(ScriptedSearch({"": beam}))([make_segment("b")], first.search)
+    assert result.texts == [expected]
+
+
+@pytest.mark.parametrize(("plain", "expected"), [("", "xBc"), ("yBc", "yBc"), ("abc", "xBc")])
+def test_what_was_written_without_terms_comes_first_where_it_has_them_in_other_forms(plain: str, expected: str):
+    beam = ScriptedSearch({"": {"xBc": -1.0, "yBc": -2.0}})
+    segment = replace(make_segment("b"), plain=tuple(map(ord, plain)))
+    [result] = make_stage(beam)([segment], beam.search)
+    assert result.texts == [expected]
 
 
 def test_a_translation_that_has_its_terms_stays():
@@ -135,7 +169,7 @@ def test_terms_that_have_no_room_where_they_belong_begin_the_translation():
 
     segment = make_segment("b")
     segment = Segment(segment.marked, segment.read, segment.request, ((tuple(map(ord, "BC")),),), segment.term_spans)
-    assert texts(search_with_terms([segment], search_at_most_two, align_last, WORDS)) == [["BC"]]
+    assert texts(search_with_terms(search_at_most_two([segment]), search_at_most_two, align_last, WORDS)) == [["BC"]]
 
 
 def test_of_several_spellings_the_best_is_taken():

@@ -139,7 +139,7 @@ def test_every_hypothesis_has_every_term(width):
 
         spans = tuple(TermSpan(i, i + 1, protected=draw.random() < 0.5) for i in range(len(terms)))
         segment = Segment(TaggedText("abc"), ReadText("abc"), SearchRequest([A, EOS], 1, prefix), terms, spans)
-        [result] = search_with_terms([segment], search, align, WordEdges())
+        [result] = search_with_terms(search([segment]), search, align, WordEdges())
         hypotheses = result.hypotheses
         assert 1 <= len(hypotheses) <= width
         with_alternatives += len(hypotheses) > 1

@@ -17,6 +17,7 @@ from pellucid.data.text.markup import TaggedText
 from pellucid.data.tokenizer import BOS, EOS, TERM_MARKS, Tokenizer, TokenizerConfig, strip_eos
 from pellucid.decode.line_segments import SearchResult, Segment
 from pellucid.decode.request import SearchConfig, SearchRequest
+from pellucid.decode.search import Hypothesis
 from pellucid.decode.source_reader import ReadText
 from pellucid.decode.stages.marked_terms import MarkTerms
 from pellucid.decode.stages.required_texts import RequireTexts
@@ -159,14 +160,17 @@ def test_translation_marks_the_words_of_a_term_and_leaves_protected_text_alone(t
 
     def search(segments: list[Segment]) -> list[SearchResult]:
         seen.extend(segments)
-        return []
+        return [SearchResult(segment, []) for segment in segments]
+
+    def make_stage(longest: int) -> MarkTerms:
+        return MarkTerms(lambda: WordEdges.from_tokenizer(tokenizer), tokenizer, tokenizer.term_marks, longest)
 
     text = "The  black dog sees {x} e\u0301."
     terms = Terms.from_pairs([("black dog", "Zorplat"), ("e\u0301", "y")])
-    mark = MarkTerms(tokenizer, tokenizer.term_marks, longest=90)
     require = RequireTexts(tokenizer, terms, SearchConfig())
-    require([make_segment(tokenizer, text, context)], lambda segments: mark(segments, search))
-    [source] = [segment.request.source for segment in seen]
+    require([make_segment(tokenizer, text, context)], lambda segments: make_stage(90)(segments, search))
+    first, source = (segment.request.source for segment in seen)
+    assert first == make_segment(tokenizer, text, context).request.source
     assert source[-1] == EOS
     told = [
         (tokenizer.decode_source([source[i] for i in term]), tokenizer.decode_source([source[i] for i in translation]))
@@ -176,9 +180,35 @@ def test_translation_marks_the_words_of_a_term_and_leaves_protected_text_alone(t
     assert [source[i] for i in find_own_tokens(source, tokenizer.term_marks)] == (
         make_segment(tokenizer, text, context).request.source
     )
-    longest = MarkTerms(tokenizer, tokenizer.term_marks, longest=5)
-    require([make_segment(tokenizer, text, context)], lambda segments: longest(segments, search))
+    require([make_segment(tokenizer, text, context)], lambda segments: make_stage(5)(segments, search))
     assert seen[-1].request.source == make_segment(tokenizer, text, context).request.source
+
+
+def test_a_translation_that_has_its_terms_stays_and_only_missing_ones_are_told(tokenizer):
+    calls: list[list[Segment]] = []
+    written = {"The red dog.": "El perro rojo.", "The red cat.": "El gato negro."}
+
+    def search(segments: list[Segment]) -> list[SearchResult]:
+        calls.append(segments)
+        results = []
+        for segment in segments:
+            text = written[segment.marked.text]
+            tokens = strip_eos(tokenizer.encode_target([text])[0])
+            results.append(SearchResult(segment, [Hypothesis(tokens, -1.0, -1.0, "eos", [])], [text]))
+        return results
+
+    terms = Terms.from_pairs([("red", "rojo"), ("dog", "perro"), ("cat", "gato")])
+    require = RequireTexts(tokenizer, terms, SearchConfig())
+    mark = MarkTerms(lambda: WordEdges.from_tokenizer(tokenizer), tokenizer, tokenizer.term_marks, 90)
+    segments = [make_segment(tokenizer, text) for text in written]
+    results = require(segments, lambda required: mark(required, search))
+    assert [[segment.marked.text for segment in call] for call in calls] == [[*written], ["The red cat."]]
+    assert not any(segment.terms for segment in calls[0])
+    [told] = calls[1]
+    terms_told = find_told_tokens(told.request.source, tokenizer.term_marks)
+    assert [tokenizer.decode_source([told.request.source[i] for i in term]) for term, _ in terms_told] == ["red"]
+    assert tokenizer.decode_target(told.plain) == "El gato negro."
+    assert [len(result.segment.terms) for result in results] == [2, 2]
 
 
 def test_an_inflected_form_counts_once_and_another_word_does_not(tokenizer):
@@ -203,6 +233,12 @@ def test_an_inflected_form_counts_once_and_another_word_does_not(tokenizer):
     segment = seen[1]
     assert count_missing("Hauses Haus") == 1
     assert count_missing("Hauses Haus", "de") == 0
+
+    # An accent may come and go with an ending.
+    require = RequireTexts(tokenizer, Terms.from_pairs([("red", "marrón")]), SearchConfig())
+    require([make_segment(tokenizer, "The red dog sees the red cat.")], lambda segments: seen.extend(segments) or [])
+    segment = seen[2]
+    assert count_missing("El perro marrón ve los gatos marrones.") == 0
 
 
 def test_a_share_that_cannot_be_is_refused():

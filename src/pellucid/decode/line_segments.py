@@ -50,8 +50,9 @@ class Segment:
 
     The first `context` tokens of its source are read only. `marked` is what the user wrote, `read`
     what the model reads for it, after the text `context_text`. The translation has each of `terms`,
-    in one of its spellings; `term_spans` has the span of each in the text that is read. `line` is
-    the line that it is a part of, and `notes` tell the user how it was read.
+    in one of its spellings; `term_spans` has the span of each in the text that is read. `plain` has
+    the tokens of its translation without terms, if the terms that it lacks are marked in the
+    source. `line` is the line that it is a part of, and `notes` tell the user how it was read.
     """
 
     marked: TaggedText
@@ -59,6 +60,7 @@ class Segment:
     request: SearchRequest
     terms: "tuple[Term, ...]" = ()
     term_spans: "tuple[TermSpan, ...]" = ()
+    plain: tuple[int, ...] = ()
     context: int = 0
     context_text: str = ""
     line: Line | None = None

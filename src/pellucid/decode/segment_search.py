@@ -1,7 +1,7 @@
 """The innermost search of a translation: batches of like length, the engine, and the texts of what it finds."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.line_segments import NOT_FOUND, SearchResult, Segment
@@ -39,6 +39,12 @@ class SearchSegments:
             for n, hypotheses in zip(batch, outputs, strict=True):
                 found.update(dict.fromkeys(groups[n], hypotheses))
         return self.write_texts(segments, [found[i] for i in range(len(segments))])
+
+    def whole_beam(self) -> "SearchSegments":
+        """Return the same search, which gives all hypotheses of a beam."""
+        if self.config.method != "beam":
+            return self
+        return replace(self, config=replace(self.config, n_best=self.config.beam))
 
     def write_texts(self, segments: Sequence[Segment], found: Sequence[list[Hypothesis]]) -> list[SearchResult]:
         """Return results with the text of every hypothesis, in the case and spelling of the user's text."""

@@ -98,11 +98,17 @@ class TranslationMemory:
             shared.update(postings)
 
         best = None
+        counts = Counter(words)
         for number, _ in shared.most_common(_CANDIDATES):
             source, target = self._entries[number]
-            similarity = measure_similarity(words, _list_words(_normalize_sentence(source))[:_WORDS_COMPARED])
+            others = _list_words(_normalize_sentence(source))[:_WORDS_COMPARED]
+            # Words in common in any order: most candidates end here.
+            most = 2 * (counts & Counter(others)).total() / (len(words) + len(others))
+            if most < SIMILAR or (best is not None and most <= best.similarity):
+                continue
+
             # Below 1, also where only what is not compared differs.
-            similarity = min(similarity, 0.99)
+            similarity = min(measure_similarity(words, others), 0.99)
             if similarity >= SIMILAR and (best is None or similarity > best.similarity):
                 best = MemoryMatch(source, target, round(similarity, 4), self._describe_place(number))
         return best

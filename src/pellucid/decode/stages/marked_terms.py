@@ -1,40 +1,63 @@
 """Marks the user's terms in sources, for a model that was trained with terms (`data.terms`)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pellucid.data.term_marks import MarkedTerm, Marks, SpelledSource, mark_terms
 from pellucid.data.tokenizer import Tokenizer, strip_eos
 from pellucid.decode.line_segments import Search, SearchResult, Segment
 from pellucid.decode.terms.matches import normalize_text
-from pellucid.decode.terms.required import without_edges
+from pellucid.decode.terms.required import WordEdges, missing_terms, without_edges
 
 
 @dataclass(frozen=True)
 class MarkTerms:
     """The stage that puts the translations of terms into the sources of segments, between marks.
 
-    A source that would be longer than the `longest` that the model takes, in pieces, stays as it
-    is, and so does protected text.
+    Each segment is searched first without its terms: a translation that has all of them stays as it
+    is, so that a glossary changes nothing where the model keeps to it anyway. In the others the
+    missing terms are marked. A source that would be longer than the `longest` that the model takes,
+    in pieces, stays as it is, and so does protected text.
     """
 
+    find_word_edges: Callable[[], WordEdges]
     tokenizer: Tokenizer
     marks: Marks
     longest: int
 
     def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
-        marked = []
+        without = []
         for segment in segments:
-            terms = self.find_terms(segment) if segment.terms else []
-            source = segment.request.source
-            longer = mark_terms(source, terms, self.marks)
-            if terms and len(longer) <= self.longest:
-                segment = replace(segment, request=replace(segment.request, source=longer))
-            marked.append(segment)
-        return search(marked)
+            has_terms = any(not span.protected for span in segment.term_spans)
+            without.append(replace(segment, terms=(), term_spans=()) if has_terms else segment)
 
-    def find_terms(self, segment: Segment) -> list[MarkedTerm]:
-        """Return the terms of a segment with their tokens and one translation each."""
+        word_edges = self.find_word_edges()
+        results: dict[int, SearchResult] = {}
+        told: dict[int, Segment] = {}
+        for i, (segment, result) in enumerate(zip(segments, search(without), strict=True)):
+            tokens = result.hypotheses[0].tokens if result.hypotheses else []
+            missing = missing_terms(tokens, segment.terms, word_edges)
+            if missing and without[i] is not segment:
+                told[i] = self.mark(segment, missing, tokens)
+            else:
+                searched = replace(result.segment, terms=segment.terms, term_spans=segment.term_spans)
+                results[i] = replace(result, segment=searched)
+
+        results.update(zip(told, search([*told.values()]), strict=True))
+        return [results[i] for i in range(len(segments))]
+
+    def mark(self, segment: Segment, missing: Sequence[int], tokens: Sequence[int]) -> Segment:
+        """Return a segment with marks around the terms that its `plain` translation, these tokens, lacks."""
+        terms = self.find_terms(segment, missing)
+        longer = mark_terms(segment.request.source, terms, self.marks)
+        if not terms or len(longer) > self.longest:
+            return segment
+
+        request = replace(segment.request, source=longer)
+        return replace(segment, request=request, plain=tuple(tokens))
+
+    def find_terms(self, segment: Segment, chosen: Sequence[int]) -> list[MarkedTerm]:
+        """Return the chosen terms of a segment with their tokens and one translation each."""
         own = strip_eos(segment.request.source[segment.context :])
         spelled = SpelledSource(self.tokenizer.source_pieces(own))
         text, read = normalize_text(spelled.text), normalize_text(segment.read.text)
@@ -45,7 +68,7 @@ class MarkTerms:
         places = find_places(spelled.text)
         terms: list[MarkedTerm] = []
         stop = 0
-        in_order = sorted(range(len(segment.terms)), key=lambda n: segment.term_spans[n].start)
+        in_order = sorted(chosen, key=lambda n: segment.term_spans[n].start)
         for n in in_order:
             span = segment.term_spans[n]
             if span.protected:

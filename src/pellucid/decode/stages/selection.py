@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 def make_line_search(translator: "Translator", task: TranslationTask) -> LineSearch:
     """Return the search for the lines of a task, with all stages that it asks for around it."""
     innermost = SearchSegments(translator.engine, translator.tokenizer, translator.models, task.config)
-    return surround(innermost, select_stages(translator, task))
+    return surround(innermost, select_stages(translator, task, innermost))
 
 
-def select_stages(translator: "Translator", task: TranslationTask) -> list[Callable[..., Any]]:
-    """Return the stages that a task asks for, the outermost first.
+def select_stages(
+    translator: "Translator", task: TranslationTask, innermost: SearchSegments
+) -> list[Callable[..., Any]]:
+    """Return the stages that a task asks for around the innermost search, the outermost first.
 
     Lines become segments in `SplitLines`: a stage before it is a `LineStage`, one behind it a
     `SearchStage`.
@@ -41,7 +43,7 @@ def select_stages(translator: "Translator", task: TranslationTask) -> list[Calla
 
     stages.append(SplitLines(translator.reader, translator.lengths, task.config, task.check_wanted, task.terms))
     stages += select_reading_stages(translator, task)
-    stages += select_search_stages(translator, task)
+    stages += select_search_stages(translator, task, innermost)
     return stages
 
 
@@ -57,7 +59,7 @@ def select_reading_stages(translator: "Translator", task: TranslationTask) -> li
         from pellucid.decode.stages.marked_terms import MarkTerms
 
         marks, longest = translator.term_marks, translator.lengths.longest
-        stages.append(MarkTerms(translator.tokenizer, marks, longest))
+        stages.append(MarkTerms(lambda: translator.torch.word_edges, translator.tokenizer, marks, longest))
 
     if translator.context or any(line.context for line in task.lines):
         from pellucid.decode.stages.contexts import ReadContexts
@@ -79,7 +81,9 @@ def select_reading_stages(translator: "Translator", task: TranslationTask) -> li
     return stages
 
 
-def select_search_stages(translator: "Translator", task: TranslationTask) -> list[SearchStage]:
+def select_search_stages(
+    translator: "Translator", task: TranslationTask, innermost: SearchSegments
+) -> list[SearchStage]:
     """Return the stages that stand around the search for segments whose source is known."""
     # Some stages run the model themselves. They are given a function, so that torch is loaded only
     # if they need it.
@@ -103,6 +107,12 @@ def select_search_stages(translator: "Translator", task: TranslationTask) -> lis
     if task.has_markup or task.terms is not None:
         from pellucid.decode.stages.term_placement import PlaceTerms
 
-        around = translator.tokenizer, translator.bounds, config, translator.reader.target_language
+        around = (
+            translator.tokenizer,
+            translator.bounds,
+            config,
+            innermost.whole_beam(),
+            translator.reader.target_language,
+        )
         stages.append(PlaceTerms(lambda: translator.torch, *around))
     return stages

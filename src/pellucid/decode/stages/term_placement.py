@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.line_segments import NOT_FOUND, Search, SearchResult, Segment
-from pellucid.decode.request import SearchBounds, SearchConfig, map_in_batches
+from pellucid.decode.request import Hypothesis, SearchBounds, SearchConfig, map_in_batches
 from pellucid.decode.terms.inflected import accept_forms
 from pellucid.decode.terms.placement_prefixes import (
     PlacementAttempt,
@@ -33,14 +33,17 @@ SEARCHES_BEFORE_ALL = 8  # searches of one translation after which all terms tha
 class PlaceTerms:
     """The stage that searches for segments with terms until each term has its place.
 
-    The others are searched once. Where the terms of a segment have no room in its translation, it
-    is not searched for, and a note says so.
+    Where the best hypothesis lacks a term, the others of the beam are looked at; where all of them
+    lack one, the missing terms are placed. Where the terms of a segment have no room in its
+    translation, it is not searched for, and a note says so. `search_beam` is the same search, and
+    gives all hypotheses of its beam.
     """
 
     find_engine: "Callable[[], TorchEngine]"
     tokenizer: Tokenizer
     bounds: SearchBounds
     config: SearchConfig
+    search_beam: Search
     target_language: str | None = None
 
     def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
@@ -49,51 +52,66 @@ class PlaceTerms:
 
         word_edges = self.find_engine().word_edges
         results: dict[int, SearchResult] = {}
-        plain, with_terms = [], []
+        wanted, in_beam = [], []
         for i, segment in enumerate(segments):
-            if not segment.terms:
-                plain.append(i)
-            elif reason := self.explain_missing_room(segment, word_edges):
+            reason = self.explain_missing_room(segment, word_edges) if segment.terms else ""
+            if reason:
                 results[i] = SearchResult(segment, [], notes=(reason,))
+            elif segment.plain:
+                in_beam.append(i)
             else:
-                with_terms.append(i)
+                wanted.append(i)
 
-        results.update(zip(plain, search([segments[i] for i in plain]), strict=True))
-        marks = self.tokenizer.term_marks
-        marked = []
-        for i in with_terms:
-            if marks is not None and marks[0] in segments[i].request.source:
-                marked.append(i)
+        incomplete: dict[int, SearchResult] = {}
+        has_more = self.config.method == "beam" and self.config.n_best < self.config.beam
+        for i, result in zip(wanted, search([segments[i] for i in wanted]), strict=True):
+            results[i] = self.keep_complete(result, word_edges)
+            if segments[i].terms and not results[i].hypotheses:
+                incomplete[i] = result
+                in_beam += [i] * has_more
 
-        asked = [segments[i] for i in marked]
-        told = dict(zip(marked, self.search_marked(asked, search, word_edges), strict=True))
-        results.update({i: result for i, result in told.items() if result.hypotheses})
+        for i, result in zip(in_beam, self.search_beam([segments[i] for i in in_beam]), strict=True):
+            results[i] = self.keep_complete(result, word_edges)
+            incomplete[i] = result
 
-        with_terms = [i for i in with_terms if i not in results]
-        waiting = [told[i].segment if i in told else segments[i] for i in with_terms]
-        placed = search_with_terms(waiting, search, self.align, word_edges) if waiting else []
-        results.update(zip(with_terms, placed, strict=True))
+        lacking = [i for i in incomplete if not results[i].hypotheses]
+        first = [self.accept_forms(incomplete[i], word_edges) for i in lacking]
+        results.update(zip(lacking, search_with_terms(first, search, self.align, word_edges), strict=True))
         return [results[i] for i in range(len(segments))]
 
-    def search_marked(self, segments: list[Segment], search: Search, word_edges: WordEdges) -> list[SearchResult]:
-        """Return the hypotheses of segments with marked terms, none where some term is missing.
+    def keep_complete(self, result: SearchResult, word_edges: WordEdges) -> SearchResult:
+        """Return a result with only the hypotheses that have all terms, as many as were asked for.
 
-        A term may stand in a translation in another form than the one that was asked for. The
-        segment of a result has these forms among the spellings of its terms.
+        What the model writes without being told the terms comes first if it is among them: there
+        the terms stand in other forms, and all words agree.
         """
-        if not segments:
-            return []
+        found = list(zip(result.hypotheses, result.texts, strict=True))
+        plain = [*result.segment.plain]
+        if plain:
+            found.sort(key=lambda hypothesis_and_text: hypothesis_and_text[0].tokens != plain)
 
-        results = []
-        for segment, result in zip(segments, search(segments), strict=True):
-            complete = None
-            if result.hypotheses:
-                tokens = result.hypotheses[0].tokens
-                language = self.target_language
-                segment = accept_forms(segment, tokens, self.tokenizer, word_edges, language)
-                complete = _keep_complete(segment, result, word_edges)
-            results.append(complete or SearchResult(segment, []))
-        return results
+        hypotheses: list[Hypothesis] = []
+        texts: list[str] = []
+        for hypothesis, text in found:
+            alone = self.accept_forms(replace(result, hypotheses=[hypothesis]), word_edges)
+            if not missing_terms(hypothesis.tokens, alone.segment.terms, word_edges):
+                hypotheses.append(hypothesis)
+                texts.append(text)
+            if len(hypotheses) == self.config.n_best:
+                break
+
+        return replace(result, hypotheses=hypotheses, texts=texts)
+
+    def accept_forms(self, result: SearchResult, word_edges: WordEdges) -> SearchResult:
+        """Return a result whose segment accepts the forms in which the best hypothesis has terms that were marked."""
+        marks, segment = self.tokenizer.term_marks, result.segment
+        if marks is None or marks[0] not in segment.request.source or not result.hypotheses:
+            return result
+
+        tokens = result.hypotheses[0].tokens
+        language = self.target_language
+        with_forms = accept_forms(segment, tokens, self.tokenizer, word_edges, language)
+        return replace(result, segment=with_forms)
 
     def align(self, segments: Sequence[Segment], targets: Sequence[list[int]]) -> list[TermAlignment]:
         """Return which words of each translation the sources of the terms are aligned with."""
@@ -113,24 +131,31 @@ class PlaceTerms:
 
 
 def search_with_terms(
-    segments: Sequence[Segment], search: Search, align: AlignTerms, word_edges: WordEdges
+    first: Sequence[SearchResult], search: Search, align: AlignTerms, word_edges: WordEdges
 ) -> list[SearchResult]:
-    """Return the hypotheses of each segment that have its terms, and where possible each term where it belongs.
+    """Return for each result hypotheses that have the terms of its segment, where possible each term where it belongs.
 
-    A translation without the terms is cut where the first word begins that is aligned with the
-    source of a missing term, the leftmost first; it is continued with the term, and freely after
-    that; and so on with the next. After `SEARCHES_BEFORE_ALL` searches, and where a missing term is
-    aligned with no word, all that are still missing are placed together. Terms that have no room
-    where they belong begin the translation.
+    The `first` results are of searches that know no terms. A translation that lacks some is cut
+    where the first word begins that is aligned with the source of a missing term, the leftmost
+    first; it is continued with the term, and freely after that; and so on with the next. After
+    `SEARCHES_BEFORE_ALL` searches, and where a missing term is aligned with no word, all that are
+    still missing are placed together. Terms that have no room where they belong begin the
+    translation.
     """
     # A beam in which every hypothesis must have the terms (Post and Vilar 2018) finds likelier
     # translations, in which a term that the model would not write itself stands anywhere, and takes
     # longer (benchmarks/results/terms.md).
+    segments = [result.segment for result in first]
     results = [SearchResult(segment, [], notes=(NOT_FOUND,)) for segment in segments]
-    attempts = {i: [PlacementAttempt(segment.request.prefix)] for i, segment in enumerate(segments)}
+    best: dict[int, tuple[PlacementAttempt, SearchResult]] = {}
+    for i, result in enumerate(first):
+        if result.hypotheses:
+            best[i] = PlacementAttempt(segments[i].request.prefix), result
+
     turn = 0
-    while best := _best_attempts(segments, attempts, search):
-        turn, attempts = turn + 1, {}
+    while best:
+        turn += 1
+        attempts: dict[int, list[PlacementAttempt]] = {}
         for i, (attempt, result) in best.items():
             # A model may write the word that the term replaces right behind the term: search again
             # without it.
@@ -154,6 +179,7 @@ def search_with_terms(
         elif turn == SEARCHES_BEFORE_ALL + 1:
             for i in unfinished:
                 attempts[i] = [begin_with_terms(segments[i], word_edges)]
+        best = _best_attempts(segments, attempts, search)
     return results
 
 

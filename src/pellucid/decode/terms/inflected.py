@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pellucid.data.term_spans import find_term_words, is_inflected, split_term_words
+from pellucid.data.text.noise import strip_accents
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.line_segments import Segment
 from pellucid.decode.terms.required import WordEdges, missing_terms, without_edges
@@ -54,7 +55,8 @@ def _find_form(target: str, words: Sequence[re.Match[str]], used: set[int]) -> s
         if not used.isdisjoint(places):
             continue
         form = words[0].string[words[first].start() : words[places.stop - 1].end()]
-        if form.lower() != target.lower() and is_inflected(form, target):
+        # An accent may come and go with an ending: joven, jóvenes.
+        if form.lower() != target.lower() and is_inflected(strip_accents(form), strip_accents(target)):
             used.update(places)
             return form
     return None

@@ -3,8 +3,9 @@
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import le, mul
 
 import torch
@@ -105,33 +106,26 @@ def missing_terms(tokens: Sequence[int], terms: Sequence[Term], words: WordEdges
     """
     totals = Counter(terms)
     distinct = list(totals)
-    shortest = [len(without_edges(shortest_spelling(term, words))) for term in totals]
     terms_spelled: dict[Spelling, list[int]] = defaultdict(list)
     for i, term in enumerate(distinct):
         for spelling in term:
             terms_spelled[spelling].append(i)
 
-    spans_from: dict[int, list[tuple[range, Spelling]]] = defaultdict(list)
+    spans: list[tuple[range, Spelling]] = []
     for span, spelling in _find_spellings(tokens, terms_spelled):
         if not _touches_letter(tokens, span, spelling, words):
-            spans_from[span.start].append((span, spelling))
+            spans.append((span, spelling))
 
-    def rank_counts(counts: _Counts) -> tuple[int, int, _Counts]:
-        # The one that lacks the fewest tokens; of equal ones, the one whose missing terms have the
-        # most spellings.
-        return sum(map(mul, counts, shortest)), -sum(map(mul, counts, map(len, distinct))), counts
-
-    # At each position, what may still be to come there: a span may be the term that it spells, or
-    # not.
-    counts_at: list[set[_Counts]] = [{tuple(totals.values())}, *(set() for _ in tokens)]
-    for start in range(len(tokens)):
-        useful = sorted(_drop_needless(counts_at[start]), key=rank_counts)[:_MOST_COUNTS]
-        counts_at[start + 1].update(useful)
-        for span, spelling in spans_from[start]:
-            for counts in useful:
-                for i in terms_spelled[spelling]:
-                    if counts[i]:
-                        counts_at[span.stop].add((*counts[:i], counts[i] - 1, *counts[i + 1 :]))
+    is_shared = any(len(terms_spelled[spelling]) > 1 for _, spelling in spans)
+    if is_shared or any(later.start < span.stop for (span, _), (later, _) in pairwise(spans)):
+        to_come = _share_tokens(len(tokens), spans, totals, terms_spelled, words)
+    else:
+        # Nothing stands for two terms: each has what spells it.
+        counts = list(totals.values())
+        for _, spelling in spans:
+            i = terms_spelled[spelling][0]
+            counts[i] = max(0, counts[i] - 1)
+        to_come = [tuple(counts)]
 
     # Of equal terms, the first are those that stand in the text.
     indices = {term: i for i, term in enumerate(distinct)}
@@ -144,9 +138,47 @@ def missing_terms(tokens: Sequence[int], terms: Sequence[Term], words: WordEdges
 
     total = list(totals.values())
     ways: list[list[bool]] = []
-    for counts in _drop_needless(counts_at[-1]):
+    for counts in to_come:
         ways.append([rank >= total[i] - counts[i] for i, rank in ranks])
     return [n for n, missing in enumerate(min(ways)) if missing]
+
+
+def _share_tokens(
+    length: int,
+    spans: Sequence[tuple[range, Spelling]],
+    totals: Mapping[Term, int],
+    terms_spelled: Mapping[Spelling, Sequence[int]],
+    words: WordEdges,
+) -> list[_Counts]:
+    """Return the ways to share the tokens of a text among terms that need the same ones.
+
+    Each way is how often each term is still to come behind the text.
+    """
+    shortest = [len(without_edges(shortest_spelling(term, words))) for term in totals]
+    spellings = [len(term) for term in totals]
+    spans_from: dict[int, list[tuple[range, Spelling]]] = defaultdict(list)
+    for span, spelling in spans:
+        spans_from[span.start].append((span, spelling))
+
+    def rank_counts(counts: _Counts) -> tuple[int, int, _Counts]:
+        # The one that lacks the fewest tokens; of equal ones, the one whose missing terms have the
+        # most spellings.
+        return sum(map(mul, counts, shortest)), -sum(map(mul, counts, spellings)), counts
+
+    # At each position, what may still be to come there: a span may be the term that it spells, or
+    # not.
+    counts_at: list[set[_Counts]] = [{tuple(totals.values())}, *(set() for _ in range(length))]
+    for start in range(length):
+        useful = sorted(_drop_needless(counts_at[start]), key=rank_counts)[:_MOST_COUNTS]
+        counts_at[start + 1].update(useful)
+
+        for span, spelling in spans_from[start]:
+            for counts in useful:
+                for i in terms_spelled[spelling]:
+                    if counts[i]:
+                        counts_at[span.stop].add((*counts[:i], counts[i] - 1, *counts[i + 1 :]))
+
+    return _drop_needless(counts_at[-1])
 
 
 def _drop_needless(ways: Iterable[_Counts]) -> list[_Counts]:

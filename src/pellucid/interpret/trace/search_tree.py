@@ -94,7 +94,7 @@ def search_translation(
     observed = _ObservingEngine(engine, tuple(prefix_ids))
     innermost = SearchSegments(observed, translator.tokenizer, translator.models, config)
     task = TranslationTask([cut_line.line], config, terms)
-    search = surround(innermost, select_search_stages(translator, task))
+    search = surround(innermost, select_search_stages(translator, task, innermost))
     with translator.models.inference():
         results = search(list(cut_line.segments))
     split_lines = SplitLines(translator.reader, translator.lengths, config)
@@ -276,17 +276,27 @@ def _read_line(
     """Return a line in segments as a search is given them: with contexts, prefix, terms and protected text."""
     line = look_for_markup(line, translator.reader, config, terms)
     [cut_line] = SplitLines(translator.reader, translator.lengths, config, terms=terms).cut([line])
-    read: list[Segment] = []
+    task = TranslationTask([line], config, terms)
+    innermost = SearchSegments(translator.engine, translator.tokenizer, translator.models, config)
+    search = surround(innermost, select_search_stages(translator, task, innermost))
+    # Which terms a model is told depends on what it writes without them.
+    is_told = terms is not None and translator.term_marks is not None
+    read: dict[int, Segment] = {}
 
     def note_segments(segments: list[Segment]) -> list[SearchResult]:
-        """Note what is searched for, and find nothing."""
-        read.extend(segments)
-        return [SearchResult(segment, []) for segment in segments]
+        """Note what is searched for, and search where what is read next depends on that."""
+        found = (
+            search(segments)
+            if is_told and not read
+            else [SearchResult(segment, []) for segment in segments]
+        )
+        read.update((segment.request.segment, segment) for segment in segments)
+        return found
 
-    stages = select_reading_stages(translator, TranslationTask([line], config, terms))
-    read_as_asked = surround(note_segments, stages)
-    read_as_asked(list(cut_line.segments))
-    return replace(cut_line, segments=tuple(read))
+    read_as_asked = surround(note_segments, select_reading_stages(translator, task))
+    with translator.models.inference():
+        read_as_asked(list(cut_line.segments))
+    return replace(cut_line, segments=tuple(read.values()))
 
 
 @dataclass
