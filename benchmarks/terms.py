@@ -25,6 +25,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 import pellucid
 from pellucid.data.term_spans import TermLinks, find_common_words, list_term_spans, split_term_words
+from pellucid.data.text.protected import find_protected
 from pellucid.demo.phrasebook import Phrase, generate_phrases, is_held_back, split_into_words
 from pellucid.localize.terminology import Terms
 from tools.phrasebook import lexicon
@@ -250,11 +251,13 @@ def make_cases(options: argparse.Namespace) -> dict[str, list[Case]]:
     kinds: dict[str, list[Case]] = {"the word of the reference": [], "another word": [], "a name": [], "two words": []}
     for (source, target), linked in zip(test, links.link(sources[: len(test)], targets[: len(test)]), strict=True):
         source_words, target_words = split_term_words(source), split_term_words(target)
+        code = " ".join(match[0] for match in find_protected(source))
         pairs = []
         for (start, end), (first, last) in list_term_spans(source_words, target_words, linked, common):
             one = source_words[start], target_words[first]
             is_single = end == start + 1 and last == first + 1 and first > 0 and len(one[0]) > 3
-            if is_single and source_words.count(one[0]) == target_words.count(one[1]) == 1:
+            # In code and addresses nothing is a term.
+            if is_single and source_words.count(one[0]) == target_words.count(one[1]) == 1 and one[0] not in code:
                 pairs.append(one)
         if len(pairs) < 2:
             continue
