@@ -1,8 +1,12 @@
 """Numbers and bullets before a line, quotation marks and brackets around it, and notes behind it, are told from it."""
 
+from time import process_time
+
 import pytest
 
+from pellucid.data.text.line_splitting import SplitRules, split_line
 from pellucid.data.text.surroundings import MARK_KINDS, find_mark_kinds, trim_marks
+from tests.growth import assert_linear
 
 ALL = frozenset(MARK_KINDS)
 
@@ -112,3 +116,14 @@ def test_only_the_kinds_that_are_named_are_trimmed():
 def test_a_span_inside_a_longer_text_is_trimmed_within_its_bounds():
     text = 'xx "The ball" yy'
     assert text[slice(*trim_marks(text, 3, 13, ALL))] == "The ball"
+
+
+@pytest.mark.parametrize("mark", ["(1) ", "- ", "1. - ", "«"])
+def test_thousands_of_marks_before_a_line_take_no_longer_than_other_text(mark: str):
+    def measure_seconds(size: int) -> float:
+        line = mark * size + "The ball."
+        start = process_time()
+        split_line(line, rules=SplitRules(marks=ALL))
+        return process_time() - start
+
+    assert_linear(measure_seconds, 4000)

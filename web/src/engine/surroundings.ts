@@ -11,6 +11,8 @@ const NUMBER = new RegExp(
   "u",
 );
 const BULLET = new RegExp(String.raw`^[-–—*+•‣▪▸►●○◦·∙][${WHITE}]+(?:\[[ xX]\][${WHITE}]+)?|^[–—\-](?=[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я¿¡])`, "u");
+/** So that no line, whatever is in it, takes more than a moment. */
+export const MOST_MARKS = 8;
 const ANY_QUOTE = /["“”„«»「」『』]/gu;
 const BEHIND_SENTENCE = `(?<=[.!?…。！？"'”’»)])`;
 const NOTE = new RegExp(String.raw`${BEHIND_SENTENCE}[${WHITE}]?(?:\[\p{Nd}{1,3}\]|[¹²³⁰⁴-⁹*†‡]){1,6}$`, "u");
@@ -24,14 +26,15 @@ const BRACKETS = readPairs("() [] （） 【】 〔〕 ［］");
 const AFTER_CLOSING = ".,;:!?…。";
 const isLetter = (character: string | undefined) => /^\p{L}/u.test(character ?? "");
 
-/** Gives a span without marks of these kinds around it; something with a letter stays. */
+/** Gives a span without up to MOST_MARKS marks of these kinds around it; something with a letter stays. */
 export function trimMarks(text: string, start: number, end: number, kinds: ReadonlySet<MarkKind>): [number, number] {
-  for (;;) {
+  for (let marks = 0; marks < MOST_MARKS; marks++) {
     const found = trimOne(text.slice(start, end), text.slice(end, end + 2));
-    if (!found || !kinds.has(found.kind)) return [start, end];
+    if (!found || !kinds.has(found.kind)) break;
     end = start + found.end;
     start += found.start;
   }
+  return [start, end];
 }
 
 /** Finds the outermost mark of a text, and the span inside of it. */

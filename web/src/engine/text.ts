@@ -2,7 +2,7 @@
 import { findProtected } from "./protected";
 import { SPACE } from "./sentencepiece";
 import { findSentenceEnds, WHITE } from "./sentences";
-import { type MarkKind, trimMarks } from "./surroundings";
+import { MOST_MARKS, type MarkKind, trimMarks } from "./surroundings";
 
 const WORDS = new RegExp(`[^${WHITE}]+`, "gu");
 
@@ -113,12 +113,13 @@ function findInside(line: string): (place: number) => boolean {
 
 /** Gives the span without white space, emoji and the marks around it. */
 function trim({ text, rules }: Packing, start: number, end: number): [number, number] {
-  for (;;) {
-    [start, end] = trimSpan(text, start, end);
+  [start, end] = trimSpan(text, start, end);
+  for (let round = 0; round < MOST_MARKS; round++) {
     const inner = trimMarks(text, start, end, rules.marks);
-    if (inner[0] === start && inner[1] === end) return inner;
-    [start, end] = inner;
+    if (inner[0] === start && inner[1] === end) break;
+    [start, end] = trimSpan(text, ...inner);
   }
+  return [start, end];
 }
 
 function findEnds({ text, isInside }: Packing, level: number, start: number, end: number): number[] {

@@ -19,7 +19,7 @@ from pellucid.data.text.markup import (
 )
 from pellucid.data.text.protected import find_protected
 from pellucid.data.text.sentences import sentence_ends
-from pellucid.data.text.surroundings import trim_marks
+from pellucid.data.text.surroundings import MOST_MARKS, trim_marks
 
 # A function that lists where text[start:end] may be cut: positions
 # after `start`, ascending, the last one `end`.
@@ -330,7 +330,11 @@ class _Packing:
         span = _trim_span(self.text, start, end)
         if not self.rules.marks:
             return span
-        while (inner := trim_marks(self.text, *span, self.rules.marks)) != span:
+
+        for _ in range(MOST_MARKS):
+            inner = trim_marks(self.text, *span, self.rules.marks)
+            if inner == span:
+                break
             span = _trim_span(self.text, *inner)
         return span
 

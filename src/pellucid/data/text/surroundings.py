@@ -30,7 +30,9 @@ _LABEL = rf"(?:{ADDRESS.pattern}|{_NAME}|{_TIME}|{_CODE})"
 _LABEL_BEFORE = re.compile(rf"{_LABEL}(?::|\s?[–—-])?\s+(?!(?:Uhr|[AP]M)\b)")
 _BEFORE_CAPITAL = "\"'“„«‘‚‹»([¿¡*_"
 _BEHIND = r"\([0-9]+\)|\{\{?[A-Za-z0-9_.]*\}\}?"  # (1234), {name}
-_MOST_LABELS, _LONGEST_LABELS = 4, 1000  # so that no line, however long, takes more than a moment
+# So that no line, however long and whatever is in it, takes more than a moment.
+MOST_MARKS = 8
+_MOST_LABELS, _LONGEST_LABELS = 4, 1000
 _LABELS_BEHIND = re.compile(
     rf"{_BEHIND_SENTENCE}(?:\s+(?:{_LABEL}|{_BEHIND})){{1,{_MOST_LABELS}}}\Z"
 )
@@ -52,20 +54,27 @@ def find_mark_kinds(text: str) -> set[str]:
     (['numbers', 'quotes'], set())
     """
     kinds, (start, end) = set[str](), (0, len(text))
-    while (trimmed := _trim_one(text, start, end)) is not None:
+    for _ in range(MOST_MARKS):
+        if (trimmed := _trim_one(text, start, end)) is None:
+            break
         kind, start, end = trimmed
         kinds.add(kind)
     return kinds
 
 
 def trim_marks(text: str, start: int, end: int, kinds: frozenset[str]) -> tuple[int, int]:
-    """Return the span of text[start:end] without marks of these kinds around it; something with a letter stays.
+    """Return the span of text[start:end] without up to `MOST_MARKS` marks of these kinds around it.
+
+    Something with a letter stays.
 
     >>> text = '3. "The ball is blue."'
     >>> text[slice(*trim_marks(text, 0, len(text), frozenset(MARK_KINDS)))]
     'The ball is blue.'
     """
-    while (trimmed := _trim_one(text, start, end)) is not None and trimmed[0] in kinds:
+    for _ in range(MOST_MARKS):
+        trimmed = _trim_one(text, start, end)
+        if trimmed is None or trimmed[0] not in kinds:
+            break
         _, start, end = trimmed
     return start, end
 
