@@ -30,7 +30,7 @@ _LABEL = rf"(?:{ADDRESS.pattern}|{_NAME}|{_TIME}|{_CODE})"
 _LABEL_BEFORE = re.compile(rf"{_LABEL}(?::|\s?[–—-])?\s+(?!(?:Uhr|[AP]M)\b)")
 _BEFORE_CAPITAL = "\"'“„«‘‚‹»([¿¡*_"
 _BEHIND = r"\([0-9]+\)|\{\{?[A-Za-z0-9_.]*\}\}?"  # (1234), {name}
-# So that no line, however long and whatever is in it, takes more than a moment.
+# So that no line, however long, takes more than a moment.
 MOST_MARKS = 8
 _MOST_LABELS, _LONGEST_LABELS = 4, 1000
 _LABELS_BEHIND = re.compile(
