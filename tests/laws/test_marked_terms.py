@@ -23,6 +23,7 @@ from pellucid.decode.stages.marked_terms import MarkTerms
 from pellucid.decode.stages.required_texts import RequireTexts
 from pellucid.decode.terms.inflected import accept_forms
 from pellucid.decode.terms.required import WordEdges, missing_terms
+from pellucid.interpret.trace.search_tree import ObservedSearch, find_deciding_search
 from pellucid.localize.terminology import Terms
 from pellucid.store.directory import save_bundle
 from pellucid.training.config import make_run
@@ -272,6 +273,18 @@ def test_a_model_reads_terms_in_the_source_if_its_manifest_says_so(directories, 
     assert [told.ids[place] for place in own] == plain.ids
     # Each mark is a word of its own, and so is the translation.
     assert [told.words[place] for place, piece in enumerate(told.pieces) if piece in TERM_MARKS] == [1, 3, 5]
+
+
+def test_a_trace_shows_the_hypothesis_that_was_taken_because_it_has_the_terms(tokenizer):
+    texts = ["El perro negro.", "El perro rojo.", "El gato."]
+    hypotheses = []
+    for text in texts:
+        hypotheses.append(Hypothesis(strip_eos(tokenizer.encode_target([text])[0]), -1.0, -1.0, "eos", []))
+    request = SearchRequest([EOS], 1)
+    first, beam = ObservedSearch(request, [], hypotheses[:1]), ObservedSearch(request, [], hypotheses)
+    for text, hypothesis, search in zip(texts, hypotheses, (first, beam, beam), strict=True):
+        pieces = tokenizer.target_pieces(tokenizer.encode_target([text])[0])
+        assert find_deciding_search([beam, first], pieces, tokenizer.target_pieces) == (search, hypothesis)
 
 
 def test_other_engines_read_the_marks_as_torch_does(directories):

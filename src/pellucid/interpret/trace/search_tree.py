@@ -106,17 +106,10 @@ def search_translation(
     if translation.missing_sentences and cut_line.is_joined:
         remarks.append(_LOSSY_NOTE)
 
-    # A line may be searched several times, for instance to place terms; the last search that gave
-    # these pieces decided.
-    target_pieces = translator.tokenizer.target_pieces
-    searches = [search for search in reversed(observed.searches) if search.hypotheses]
-
-    for search in searches:
-        ids = _written_ids(search.hypotheses[0])
-        if target_pieces(ids) == translation.pieces:
-            break
-    else:
-        raise AssertionError("the translation is what one of the searches found")
+    search, hypothesis = find_deciding_search(
+        observed.searches, translation.pieces, translator.tokenizer.target_pieces
+    )
+    ids = _written_ids(hypothesis)
 
     # A prefix that nobody asked for was chosen by the search, to protect terms or placeholders.
     if search.request.prefix and not (prefix_ids or prefixes):
@@ -130,10 +123,31 @@ def search_translation(
         translation.piece_log_probs,
         translation.notes,
         remarks,
-        build_search_tree(search, config, lambda i: target_pieces([i])[0]),
+        build_search_tree(
+            replace(search, hypotheses=[hypothesis]),
+            config,
+            lambda i: translator.tokenizer.target_pieces([i])[0],
+        ),
         translation.alarms,
         translation.grade,
     )
+
+
+def find_deciding_search(
+    searches: "Sequence[ObservedSearch]",
+    pieces: list[str],
+    target_pieces: Callable[[Sequence[int]], list[str]],
+) -> "tuple[ObservedSearch, Hypothesis]":
+    """Return the search that found a translation with these pieces, and the hypothesis that it is.
+
+    A line may be searched several times, for instance to place terms; the last search that gave
+    these pieces decided. The best of its hypotheses may have lacked a term.
+    """
+    for search in reversed(searches):
+        for hypothesis in search.hypotheses:
+            if target_pieces(_written_ids(hypothesis)) == pieces:
+                return search, hypothesis
+    raise AssertionError("the translation is what one of the searches found")
 
 
 def _written_ids(hypothesis: Hypothesis) -> list[int]:
