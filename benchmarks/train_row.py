@@ -79,6 +79,7 @@ def train_pellucid(task: dict[str, Any], clock: Clock) -> None:
     from pellucid.data.stream import Stream
     from pellucid.model import ModelConfig, Transformer
     from pellucid.training.config import OptimConfig
+    from pellucid.training.fused.choice import choose_kernels
     from pellucid.training.optimizer import make_optimizer
     from pellucid.training.process import tune_memory
     from pellucid.training.update import update_weights
@@ -92,8 +93,9 @@ def train_pellucid(task: dict[str, Any], clock: Clock) -> None:
     model.train()
     c = OptimConfig(clip=CLIP, epsilon=EPSILON)
     optimizer = make_optimizer(model, c)
+    kernels = choose_kernels("auto", task["precision"], model.config, torch.device("cpu"), in_lockstep=False).kernels
     for batch in Stream(EncodedPairs(*sides), task["batch_tokens"], seed=task["seed"]):
-        result = update_weights(model, optimizer, [batch], RATE, c, task["precision"])
+        result = update_weights(model, optimizer, [batch], RATE, c, task["precision"], kernels=kernels)
         if clock.count_update(result.target_tokens):
             return
 
