@@ -212,6 +212,22 @@ def test_a_translation_that_has_its_terms_stays_and_only_missing_ones_are_told(t
     assert [len(result.segment.terms) for result in results] == [2, 2]
 
 
+def test_lines_without_a_term_are_searched_once_and_ask_for_no_model(tokenizer):
+    calls: list[list[Segment]] = []
+
+    def search(segments: list[Segment]) -> list[SearchResult]:
+        calls.append(segments)
+        return [SearchResult(segment, []) for segment in segments]
+
+    def find_word_edges() -> WordEdges:
+        raise AssertionError("no line has a term")
+
+    mark = MarkTerms(find_word_edges, tokenizer, tokenizer.term_marks, 90)
+    segments = [make_segment(tokenizer, "The red dog."), make_segment(tokenizer, "The red cat.")]
+    mark(segments, search)
+    assert calls == [segments]
+
+
 def test_an_inflected_form_counts_once_and_another_word_does_not(tokenizer):
     edges, terms = WordEdges.from_tokenizer(tokenizer), Terms.from_pairs([("red", "rojo")])
     seen: list[Segment] = []

@@ -26,18 +26,25 @@ class MarkTerms:
     longest: int
 
     def __call__(self, segments: list[Segment], search: Search) -> list[SearchResult]:
-        without = []
-        for segment in segments:
-            has_terms = any(not span.protected for span in segment.term_spans)
-            without.append(replace(segment, terms=(), term_spans=()) if has_terms else segment)
+        with_terms = set[int]()
+        for i, segment in enumerate(segments):
+            if any(not span.protected for span in segment.term_spans):
+                with_terms.add(i)
+        if not with_terms:
+            return search(segments)
+
+        without = list(segments)
+        for i in with_terms:
+            without[i] = replace(segments[i], terms=(), term_spans=())
 
         word_edges = self.find_word_edges()
-        results: dict[int, SearchResult] = {}
+        results = dict(enumerate(search(without)))
         told: dict[int, Segment] = {}
-        for i, (segment, result) in enumerate(zip(segments, search(without), strict=True)):
+        for i in sorted(with_terms):
+            segment, result = segments[i], results[i]
             tokens = result.hypotheses[0].tokens if result.hypotheses else []
             missing = missing_terms(tokens, segment.terms, word_edges)
-            if missing and without[i] is not segment:
+            if missing:
                 told[i] = self.mark(segment, missing, tokens)
             else:
                 searched = replace(result.segment, terms=segment.terms, term_spans=segment.term_spans)

@@ -65,7 +65,7 @@ class PlaceTerms:
         incomplete: dict[int, SearchResult] = {}
         has_more = self.config.method == "beam" and self.config.n_best < self.config.beam
         for i, result in zip(wanted, search([segments[i] for i in wanted]), strict=True):
-            results[i] = self.keep_complete(result, word_edges)
+            results[i] = self.keep_complete(result, word_edges) if segments[i].terms else result
             if segments[i].terms and not results[i].hypotheses:
                 incomplete[i] = result
                 in_beam += [i] * has_more
@@ -75,7 +75,12 @@ class PlaceTerms:
             incomplete[i] = result
 
         lacking = [i for i in incomplete if not results[i].hypotheses]
-        first = [self.accept_forms(incomplete[i], word_edges) for i in lacking]
+        first = []
+        for i in lacking:
+            result = incomplete[i]
+            tokens = result.hypotheses[0].tokens if result.hypotheses else []
+            segment = self.accept_forms(result.segment, tokens, word_edges)
+            first.append(replace(result, segment=segment))
         results.update(zip(lacking, search_with_terms(first, search, self.align, word_edges), strict=True))
         return [results[i] for i in range(len(segments))]
 
@@ -93,8 +98,8 @@ class PlaceTerms:
         hypotheses: list[Hypothesis] = []
         texts: list[str] = []
         for hypothesis, text in found:
-            alone = self.accept_forms(replace(result, hypotheses=[hypothesis]), word_edges)
-            if not missing_terms(hypothesis.tokens, alone.segment.terms, word_edges):
+            segment = self.accept_forms(result.segment, hypothesis.tokens, word_edges)
+            if not missing_terms(hypothesis.tokens, segment.terms, word_edges):
                 hypotheses.append(hypothesis)
                 texts.append(text)
             if len(hypotheses) == self.config.n_best:
@@ -102,16 +107,12 @@ class PlaceTerms:
 
         return replace(result, hypotheses=hypotheses, texts=texts)
 
-    def accept_forms(self, result: SearchResult, word_edges: WordEdges) -> SearchResult:
-        """Return a result whose segment accepts the forms in which the best hypothesis has terms that were marked."""
-        marks, segment = self.tokenizer.term_marks, result.segment
-        if marks is None or marks[0] not in segment.request.source or not result.hypotheses:
-            return result
-
-        tokens = result.hypotheses[0].tokens
-        language = self.target_language
-        with_forms = accept_forms(segment, tokens, self.tokenizer, word_edges, language)
-        return replace(result, segment=with_forms)
+    def accept_forms(self, segment: Segment, tokens: Sequence[int], word_edges: WordEdges) -> Segment:
+        """Return a segment that accepts the forms in which these tokens have terms that were marked in its source."""
+        marks = self.tokenizer.term_marks
+        if marks is None or marks[0] not in segment.request.source:
+            return segment
+        return accept_forms(segment, tokens, self.tokenizer, word_edges, self.target_language)
 
     def align(self, segments: Sequence[Segment], targets: Sequence[list[int]]) -> list[TermAlignment]:
         """Return which words of each translation the sources of the terms are aligned with."""

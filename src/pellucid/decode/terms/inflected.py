@@ -50,13 +50,14 @@ def accept_forms(
 def _find_form(target: str, words: Sequence[re.Match[str]], used: set[int]) -> str | None:
     """Return another form of a term that stands in the words of a text; its words are then `used`."""
     size = len(split_term_words(target))
+    # An accent may come and go with an ending: joven, jóvenes.
+    without_accents = strip_accents(target)
     for first in range(len(words) - size + 1):
         places = range(first, first + size)
         if not used.isdisjoint(places):
             continue
         form = words[0].string[words[first].start() : words[places.stop - 1].end()]
-        # An accent may come and go with an ending: joven, jóvenes.
-        if form.lower() != target.lower() and is_inflected(strip_accents(form), strip_accents(target)):
+        if form.lower() != target.lower() and is_inflected(strip_accents(form), without_accents):
             used.update(places)
             return form
     return None

@@ -299,13 +299,11 @@ def _read_line(
 
     def note_segments(segments: list[Segment]) -> list[SearchResult]:
         """Note what is searched for, and search where what is read next depends on that."""
-        found = (
-            search(segments)
-            if is_told and not read
-            else [SearchResult(segment, []) for segment in segments]
-        )
+        is_first = not read
         read.update((segment.request.segment, segment) for segment in segments)
-        return found
+        if is_told and is_first:
+            return search(segments)
+        return [SearchResult(segment, []) for segment in segments]
 
     read_as_asked = surround(note_segments, select_reading_stages(translator, task))
     with translator.models.inference():
