@@ -4,9 +4,10 @@
     python -m benchmarks.race tatoeba --contestants pellucid-default nn_transformer-muon
 
 Every run is complete, with a learning rate that falls to zero at its end; runs of more and more updates are made until
-the last mark is reached. What was measured is kept in benchmarks/results/race-NAME.json and not measured again: delete
-that file on another machine. Writes benchmarks/results/race.md, which shows every race that has such a file. Seconds
-are processor seconds, so that other programs disturb little; hours of one core. Needs PELLUCID_DATA.
+the last mark is reached. What was measured is kept in benchmarks/results/race-NAME.json and not measured again. Writes
+benchmarks/results/race.md, which shows every race that has such a file. On another machine, `--machine amx` keeps its
+measurements and its page beside them, as race-amx-NAME.json and race-amx.md. Seconds are processor seconds, so that
+other programs disturb little; hours of one core. Needs PELLUCID_DATA.
 """
 
 import argparse
@@ -38,6 +39,7 @@ from pellucid.interpret.plots.figure import (
     PURPLE,
     SKY_BLUE,
     VERMILION,
+    YELLOW,
     empty_figure,
     tidy_axes,
     write_figure,
@@ -53,7 +55,7 @@ RATES = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
 """Learning rates of a peer, of which the best is chosen, beginning with the third and the fourth."""
 LITTLE_DROPOUT, LITTLE_UPDATES = 0.1, 3200
 """Dropout of peers in runs up to a number of updates; longer ones have what Pellucid ends with."""
-COLOURS = (VERMILION, BLUE, GREEN, ORANGE, SKY_BLUE, PURPLE, BLACK)
+COLOURS = (VERMILION, BLUE, GREEN, ORANGE, SKY_BLUE, YELLOW, PURPLE, BLACK)
 """Of the curves, Pellucid's first."""
 
 
@@ -133,6 +135,7 @@ PEERS = (
     Contestant("`torch.nn.Transformer` in a loop, Adam", "nn_transformer"),
     Contestant("`torch.nn.Transformer` in a loop, Muon", "nn_transformer", "muon"),
     Contestant("x-transformers in a loop, Adam", "x_transformers"),
+    Contestant("x-transformers in a loop, Muon", "x_transformers", "muon"),
     Contestant("`eole train`", "eole"),
     Contestant("Hugging Face `Seq2SeqTrainer`, tuned", "hugging_face"),
     Contestant("Hugging Face `Seq2SeqTrainer`, its own settings", "hugging_face", is_tuned=False),
@@ -149,7 +152,9 @@ class Track:
     name: str
     race: Race
     seeds: list[int]
-    results: dict[str, dict[str, float]] = field(init=False)
+    machine: str = ""
+    """Name of the machine in file names; empty for the first one."""
+    results: dict[str, dict[str, Any]] = field(init=False)
     """Processor seconds, score and learning rate of each run, by its name."""
     shared: dict[str, Any] = field(init=False)
     tokenizer: Any = field(init=False)
@@ -176,25 +181,26 @@ class Track:
     @property
     def folder(self) -> Path:
         """Where the runs lie."""
-        return FOLDER / self.name
+        return FOLDER / self.machine / self.name
 
     @property
     def path(self) -> Path:
         """The file of what was measured."""
-        return RESULTS / f"race-{self.name}.json"
+        return RESULTS / f"{page_name(self.machine)}-{self.name}.json"
 
     @property
     def contestants(self) -> list[Contestant]:
         """Contestants that were measured."""
         return [contestant for contestant in CONTESTANTS if self.points(contestant)]
 
-    def read_results(self) -> dict[str, dict[str, float]]:
+    def read_results(self) -> dict[str, dict[str, Any]]:
         """Return what was measured until now, on any day."""
         return json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
 
     def run_all(self, contestants: list[Contestant], most_seconds: float) -> None:
         """Make all runs, the short ones of all contestants first, until each has reached the last mark."""
-        rates = {peer: self.choose_rate(peer) for peer in contestants if peer.is_tuned}
+        precisions = {peer: self.choose_precision(peer) for peer in contestants if peer in PEERS}
+        rates = {peer: self.choose_rate(peer, precisions[peer]) for peer in contestants if peer.is_tuned}
         for updates in BUDGETS:
             for contestant in contestants:
                 points = self.points(contestant)
@@ -202,16 +208,26 @@ class Track:
                 if expected > most_seconds or self.find_seconds(contestant, self.race.marks[-1]):
                     continue
                 for seed in self.seeds if updates <= self.race.short else self.seeds[:1]:
-                    result = self.run(contestant, updates, seed, rates.get(contestant, 0.0))
+                    result = self.run(
+                        contestant, updates, seed, rates.get(contestant, 0.0), precisions.get(contestant, "")
+                    )
                     # One seed is enough to know that a run is far from the first mark.
                     if result["score"] < self.race.marks[0] / 2:
                         break
 
-    def choose_rate(self, peer: Contestant) -> float:
+    def choose_precision(self, peer: Contestant) -> str:
+        """Return the precision in which the fewest updates of a peer take less time."""
+
+        def seconds(precision: str) -> float:
+            return self.run(peer, BUDGETS[0], 0, RATES[2], precision, f"precision-{precision}")["seconds"]
+
+        return min(("bfloat16", "float32"), key=seconds)
+
+    def choose_rate(self, peer: Contestant, precision: str) -> float:
         """Return the learning rate with which short runs of a peer score best, none beside it being better."""
 
         def score(rate: float) -> float:
-            return self.run(peer, self.race.tuning, 0, rate, f"tuning-{rate:g}")["score"]
+            return self.run(peer, self.race.tuning, 0, rate, precision, f"tuning-{rate:g}")["score"]
 
         middle = len(RATES) // 2
         lower, upper = list(reversed(RATES[:middle])), list(RATES[middle:])
@@ -222,13 +238,21 @@ class Track:
             best = rate
         return best
 
-    def run(self, contestant: Contestant, updates: int, seed: int, rate: float, note: str = "") -> dict[str, float]:
+    def run(
+        self, contestant: Contestant, updates: int, seed: int, rate: float, precision: str, note: str = ""
+    ) -> dict[str, Any]:
         """Make a run, unless it was made; return its processor seconds and its score on the dev set."""
         name = "-".join([contestant.key, *filter(None, [note]), str(updates), str(seed)])
         if name not in self.results:
             measure = self.run_ours if contestant is OURS else self.run_peer
-            seconds, texts = measure(contestant, updates, seed, rate)
-            result = {"seconds": round(seconds, 1), "score": round(self.race.score(texts), 3), "rate": rate}
+            seconds, texts = measure(contestant, updates, seed, rate, precision)
+            result: dict[str, Any] = {
+                "seconds": round(seconds, 1),
+                "score": round(self.race.score(texts), 3),
+                "rate": rate,
+            }
+            if precision:
+                result["precision"] = precision
             print(name, result, file=sys.stderr, flush=True)
             # Read anew: another process may measure other contestants.
             self.results = self.read_results() | {name: result}
@@ -236,7 +260,7 @@ class Track:
             self.path.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
         return self.results[name]
 
-    def run_ours(self, _: Contestant, updates: int, seed: int, __: float) -> tuple[float, list[str]]:
+    def run_ours(self, _: Contestant, updates: int, seed: int, __: float, ___: str) -> tuple[float, list[str]]:
         """Run `pellucid train` on two files; count the processor time of the whole command."""
         run = self.folder / f"pellucid-{updates}-{seed}"
         files = [
@@ -253,10 +277,13 @@ class Track:
         results = pellucid.load(run / "best").translate(self.race.dev_text[0], beam=1, scores=False)
         return used.ru_utime + used.ru_stime, [result.text for result in results]
 
-    def run_peer(self, peer: Contestant, updates: int, seed: int, rate: float) -> tuple[float, list[str]]:
+    def run_peer(
+        self, peer: Contestant, updates: int, seed: int, rate: float, precision: str
+    ) -> tuple[float, list[str]]:
         """Train a peer in a process of its own."""
         dropout = LITTLE_DROPOUT if updates <= LITTLE_UPDATES or not peer.is_tuned else self.shared["final_dropout"]
         task = {"peer": peer.peer, "optimizer": peer.optimizer, "updates": updates, "seed": seed, "rate": rate}
+        task["precision"] = precision
         # In a file, as the dev sentences are longer than a command line may be.
         path = self.folder / f"task-{os.getpid()}.json"
         path.write_text(json.dumps({**self.shared, **task, "dropout": dropout}), encoding="utf-8")
@@ -308,6 +335,15 @@ def interpolate(before: tuple[float, float], after: tuple[float, float], mark: f
     return round(math.exp(math.log(before[0]) * (1 - share) + math.log(after[0]) * share), 6)
 
 
+def page_name(machine_name: str) -> str:
+    """Return the name of a machine's page, without its ending.
+
+    >>> page_name(""), page_name("amx")
+    ('race', 'race-amx')
+    """
+    return "-".join(filter(None, ("race", machine_name)))
+
+
 def one_thread() -> dict[str, str]:
     """Return the environment of a process that computes with one thread."""
     return os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -316,12 +352,13 @@ def one_thread() -> dict[str, str]:
 # The page
 
 
-def page_lines(tracks: list[Track]) -> Iterator[str]:
+def page_lines(tracks: list[Track], name: str) -> Iterator[str]:
     """Yield the lines of the results page."""
     yield "# The race to a score\n"
-    yield f"`python -m benchmarks.race` on {machine()}, one of them used; {time.strftime('%Y-%m-%d')}.\n"
+    option = f" --machine {tracks[0].machine}" if tracks[0].machine else ""
+    yield f"`python -m benchmarks.race{option}` on {machine()}, one of them used; {time.strftime('%Y-%m-%d')}.\n"
     yield METHOD.format(little=LITTLE_DROPOUT, long=LITTLE_UPDATES)
-    yield "![score against seconds](race.svg)"
+    yield f"![score against seconds]({name}.svg)"
     for track in tracks:
         race, metric = track.race, METRICS[track.race.metric]
         size, dropout = track.shared["size"], track.shared["final_dropout"]
@@ -348,9 +385,10 @@ METHOD = """\
 Seconds are processor seconds of one thread. Of Pellucid they are those of the whole command `pellucid train` on two
 files with `--steps` and one evaluation at the end: imports, learning the vocabulary, that evaluation, checkpoints,
 drawing. A peer is given the text as the pieces of Pellucid's vocabulary and evaluates nothing: its seconds are imports
-and updates. Peers have the same size, batches of as many target pieces, bfloat16, label smoothing 0.1, tied
-embeddings; their learning rate rises as long as Pellucid's and then falls straight to zero (eole's along a cosine, the
-nearest it has), and its peak is the best of those that the last table names, by the same dev set. Their dropout is
+and updates. Peers have the same size, batches of as many target pieces, label smoothing 0.1, tied embeddings, and the
+precision that the last table names, in which a hundred of their updates took less time (bfloat16 where none is named);
+their learning rate rises as long as Pellucid's and then falls straight to zero (eole's along a cosine, the nearest it
+has), and its peak is the best of those that the last table names, by the same dev set. Their dropout is
 {little} up to {long:,} updates. The loops with Muon have PyTorch's (`torch.optim.Muon`) for the matrices inside the
 layers. "Its own settings" are those of `Seq2SeqTrainingArguments`: batches of 8 sentences, a rate of 5e-5, no label
 smoothing. Other programs ran on the machine, so seconds that differ by less than a tenth say nothing.
@@ -380,7 +418,8 @@ def describe_rates(track: Track, peer: Contestant) -> str:
     trials = [run for name, run in sorted(track.results.items()) if name.startswith(prefix)]
     best = max(trials, key=lambda run: run["score"])["rate"]
     tried = ", ".join(f"{run['rate']:g}: {run['score']:.2f}" for run in sorted(trials, key=lambda run: run["rate"]))
-    return f"{best:g} ({tried})"
+    precision = f", {trials[0]['precision']}" if "precision" in trials[0] else ""
+    return f"{best:g} ({tried}){precision}"
 
 
 def describe_point(point: tuple[int, float, list[float]]) -> str:
@@ -431,17 +470,20 @@ def main() -> None:
     parser.add_argument("--contestants", nargs="+", default=keys, choices=keys, metavar="NAME", help=", ".join(keys))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--most-seconds", type=float, default=1500, help="of the longest run of a contestant")
+    parser.add_argument("--machine", default="", metavar="NAME", help="in file names, where it is not the first one")
     parser.add_argument("--page", action="store_true", help="make no run, write the page of those that were made")
     options = parser.parse_args()
     if "PELLUCID_DATA" not in os.environ:
         sys.exit("PELLUCID_DATA must name the folder that holds multi30k and tatoeba_en-es")
     contestants = [contestant for contestant in CONTESTANTS if contestant.key in options.contestants]
     for name in () if options.page else options.races or RACES:
-        Track(name, RACES[name], options.seeds).run_all(contestants, options.most_seconds)
-    tracks = [track for name in RACES if (track := Track(name, RACES[name], options.seeds)).results]
-    draw_curves(tracks, RESULTS / "race.svg")
-    page = "\n".join(page_lines(tracks)) + "\n"
-    (RESULTS / "race.md").write_text(page, encoding="utf-8")
+        Track(name, RACES[name], options.seeds, options.machine).run_all(contestants, options.most_seconds)
+    every = (Track(name, RACES[name], options.seeds, options.machine) for name in RACES)
+    tracks = [track for track in every if track.results]
+    page_file = RESULTS / f"{page_name(options.machine)}.md"
+    draw_curves(tracks, page_file.with_suffix(".svg"))
+    page = "\n".join(page_lines(tracks, page_file.stem)) + "\n"
+    page_file.write_text(page, encoding="utf-8")
     print(page)
 
 

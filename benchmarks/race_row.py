@@ -78,7 +78,7 @@ def train_in_loop(task: dict[str, Any], model: nn.Module, logits: Logits) -> Non
     schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, rate_factor(task)) for optimizer in optimizers]
     model.train()
     for _, (source, target) in zip(range(task["updates"]), make_batches(task), strict=False):
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=task["precision"] == "bfloat16"):
             scores = logits(source, shift_right(target))
             loss = F.cross_entropy(scores.flatten(0, 1), target.flatten(), ignore_index=PADDING, label_smoothing=0.1)
         model.zero_grad()
@@ -138,7 +138,7 @@ def train_with_trainer(task: dict[str, Any], model: Any, _: Logits) -> None:
         logging_strategy="no",
         report_to="none",
         use_cpu=True,
-        bf16=True,
+        bf16=task["precision"] == "bfloat16",
         disable_tqdm=True,
         seed=task["seed"],
         **settings,
@@ -157,7 +157,7 @@ def train_with_eole(task: dict[str, Any]) -> tuple[nn.Module, Logits]:
         "warmup_steps": count_warmup(task),
         "dropout": [task["dropout"]],
     }
-    run_eole({**task, "precision": "bfloat16"}, settings, lambda trainer, _: trainers.append(trainer))
+    run_eole(task, settings, lambda trainer, _: trainers.append(trainer))
     model, tokens = trainers[-1].model, trainers[-1].train_loss.vocabs["tgt"].tokens_to_ids
     words = ["<blank>", "<unk>", "<s>", "</s>", *(f"w{n}" for n in range(END + 1, task["vocabulary"]))]
     ids = torch.tensor([tokens[word] for word in words])
@@ -167,7 +167,7 @@ def train_with_eole(task: dict[str, Any]) -> tuple[nn.Module, Logits]:
         source = source.masked_fill(source == END, PADDING)
         lengths = (source != PADDING).sum(dim=1)
         target = F.pad(ids[read], (0, 2), value=int(ids[PADDING]))
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=task["precision"] == "bfloat16"):
             states = model(ids[source], target, lengths).dec_out[:, : read.shape[1]]
             return model.generator(states)[..., ids]
 

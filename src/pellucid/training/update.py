@@ -29,8 +29,8 @@ from pellucid.training.threads import backward_on_threads
 
 # Target positions for which another thread pays off, as every batch has a cost of its own: in
 # float32 half a batch of 1,024, which is rarely full. In bfloat16 a tiny model's update of 1,024
-# would take a sixth longer on two threads, and one of 2,048 is faster.
-POSITIONS_PER_THREAD = {"float32": 400, "bfloat16": 800}
+# would take a sixth longer on two threads, unless fused operations run on one thread each.
+POSITIONS_PER_THREAD = {"float32": 400, "bfloat16": 800, "fused": 450}
 GRADIENT_BYTES = 2**30  # bytes that the gradients of all threads may take together
 
 
@@ -139,7 +139,8 @@ def add_gradients(
         with autocast_products(precision, device):
             return batch_loss(model, batch, smoothing, kernels)
 
-    threads = 1 if workers.in_lockstep else count_threads(model, batches, precision)
+    way = "fused" if kernels else precision
+    threads = 1 if workers.in_lockstep else count_threads(model, batches, way)
     if threads > 1:
         return backward_on_threads(model, batches, threads, forward)
 
@@ -188,7 +189,7 @@ def autocast_products(precision: str, device: torch.device) -> AbstractContextMa
     return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
 
 
-def count_threads(model: Transformer, batches: Sequence[Batch], precision: str) -> int:
+def count_threads(model: Transformer, batches: Sequence[Batch], way: str) -> int:
     """Return how many threads are to share these batches on a CPU, each with its own rows and gradient.
 
     The matrices of a small model are too small for many threads to share one product, and the
@@ -203,7 +204,7 @@ def count_threads(model: Transformer, batches: Sequence[Batch], precision: str) 
     largest = max(batch.target_in.numel() for batch in batches)
     fewest_rows = min(len(batch.source) for batch in batches)
     gradient_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
-    worth, room = largest // POSITIONS_PER_THREAD[precision], GRADIENT_BYTES // gradient_bytes
+    worth, room = largest // POSITIONS_PER_THREAD[way], GRADIENT_BYTES // gradient_bytes
     # The processor's other threads work inside of each of these: see `cpu.thread_pool`.
     return max(1, min(torch.get_num_threads(), worth, room, fewest_rows))
 

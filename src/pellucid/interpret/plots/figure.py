@@ -14,6 +14,7 @@ BLUE = "#0072B2"
 VERMILION = "#D55E00"
 GREEN = "#009E73"
 ORANGE, SKY_BLUE, PURPLE, BLACK = "#E69F00", "#56B4E9", "#CC79A7", "#000000"
+YELLOW = "#F0E442"
 
 
 def empty_figure(width: float, height: float) -> Any:
