@@ -212,3 +212,14 @@ def test_a_model_to_start_from_keeps_its_embeddings_and_the_run_says_so(tmp_path
     note = "train.initial_embeddings = text is for new models; this one keeps the embeddings it has"
     assert note in begin_and_die(run, tmp_path / "out", monkeypatch, capsys)
     assert same_weights(initial_weights(run, tmp_path / "again"), read_weights(start))
+
+
+@pytest.mark.parametrize("count", range(100, 340, 20))
+def test_text_of_few_pieces_gives_embeddings_too(count):
+    # In float32 an eighth of such texts had no eigenvalues: "the algorithm failed to converge".
+    lines = [f"number {n} is before {n + 1}" for n in range(count)]
+    tokenizer = Tokenizer.train(lines, lines, TokenizerConfig(vocabulary=4000), seed=1, max_sentences=1000)
+    encoded = encode_pairs(SentencePairs.from_lists(lines, lines), tokenizer, limit=128)[0]
+    for seed in range(4):
+        table = embeddings_from_text(random_table(tokenizer.source_vocabulary, 128), encoded, seed)
+        assert table.isfinite().all()

@@ -140,6 +140,8 @@ def _dominant_vectors(
         # as slow.
         basis = torch.linalg.qr(multiply(basis)).Q.contiguous()
 
-    squares, turn = torch.linalg.eigh(basis.T @ multiply(basis))
+    # In float32 the solver gives up on some matrices of few pieces, which have many eigenvalues of 0.
+    squares, turn = torch.linalg.eigh((basis.T @ multiply(basis)).double())
     # The eigenvalues, smallest first, are squares of the singular values.
-    return (basis @ (turn * squares.clamp(min=0.0) ** 0.25))[:, -count:]
+    roots = turn * squares.clamp(min=0.0) ** 0.25
+    return (basis @ roots.float())[:, -count:]
