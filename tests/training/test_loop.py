@@ -245,9 +245,53 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
 )
 def test_a_long_run_on_little_text_has_larger_batches_and_begins_in_both_directions(pairs, length, batch, share):
     choice = choose_settings({"source": "a.en", "target": "a.es"}, pairs, **length)
-    train = make_run(choice.tables).train
-    assert (train.batch_tokens, train.both_directions) == (batch, share)
+    run = make_run(choice.tables)
+    assert (run.train.batch_tokens, run.train.both_directions) == (batch, share)
+    assert run.data.terms == (0.1 if share and pairs > 20_000 else 0.0)
     assert any("translated backwards" in reason for _, reason in choice.choices) == (share > 0)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "share"),
+    [
+        ([], 0.1),
+        (["train.minutes=10"], 0.1),
+        (["train.minutes=9.9"], 0.0),
+        (["train.steps=90000"], 0.0),
+        (["data.terms=0"], 0.0),
+        (["data.terms=0.3"], 0.3),
+        (["tokenizer.joint=false"], 0.0),
+        (["tokenizer.kind=marian"], 0.0),
+    ],
+)
+def test_a_long_run_learns_to_use_a_glossary_where_its_vocabulary_can_mark_terms(
+    overrides, share, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(defaults, "count_training_pairs", lambda *_: 29_000)
+    files = write_corpus(tmp_path)
+    run, reasons = run_settings(None, overrides, source=files["source"], target=files["target"])
+    assert run.data.terms == share
+    assert any("marked term" in reason for reason in reasons) == (share == 0.1)
+    assert "terms" not in files
+
+
+def test_what_a_model_learned_of_terms_and_memories_is_kept_when_it_is_trained_on(tmp_path):
+    small = partial(small_run, tmp_path / "data", train={"steps": 1}, model={"max_positions": 256})
+    train_run(small(data={"terms": 0.25, "memory": 0.5}), tmp_path / "general")
+    train_run(small(), tmp_path / "plain")
+    files = write_corpus(tmp_path)
+
+    def settings_from(start: Path, *overrides: str) -> tuple[tuple[float, float], str]:
+        run, reasons = run_settings(None, overrides, source=files["source"], target=files["target"], start=start)
+        return (run.data.terms, run.data.memory), " ".join(reasons)
+
+    shares, reasons = settings_from(tmp_path / "general/last")
+    assert shares == (0.25, 0.5)
+    assert "As many sources have marked terms and a similar sentence before them as in the training" in reasons
+    assert settings_from(tmp_path / "general/last", "data.terms=0")[0] == (0.0, 0.5)
+    shares, reasons = settings_from(tmp_path / "plain/last")
+    assert shares == (0.0, 0.0)
+    assert "As many sources" not in reasons
 
 
 @pytest.mark.parametrize("override", ["train.steps=2", "train.minutes=3"])

@@ -20,7 +20,7 @@ from pellucid.training.config import (
     read_run_tables,
 )
 from pellucid.training.distributed import ALONE
-from pellucid.training.initial_model import initial_model_tables
+from pellucid.training.initial_model import initial_model_tables, read_learned_shares
 from pellucid.training.shard_writing import count_training_pairs
 
 
@@ -61,16 +61,18 @@ class _CorpusScale:
     dropout: float
     vocabulary: int
     batch_tokens: int
-    # Of runs of `LONG_MINUTES` or more; left at these values where none were measured.
+    # Of runs of `LONG_MINUTES` or more; left at these values where none were measured. Marked terms
+    # cost quality on more text (benchmarks/results/terms.md).
     long_batch_tokens: int | None = None
     both_directions: float = 0.0
+    terms: float = 0.0
 
 
 # Settings by size of the corpus: little text needs a small model, small batches and dropout
 # (benchmarks/results).
 SCALES = (
     _CorpusScale(20_000, "tiny", 0.3, 4_000, 1024, both_directions=0.3),
-    _CorpusScale(60_000, "tiny", 0.3, 8_000, 1024, long_batch_tokens=2048, both_directions=0.3),
+    _CorpusScale(60_000, "tiny", 0.3, 8_000, 1024, 2048, both_directions=0.3, terms=0.1),
     _CorpusScale(500_000, "small", 0.2, 8_000, 4096),
     _CorpusScale(5_000_000, "base", 0.1, 16_000, 4096),
     _CorpusScale(float("inf"), "big", 0.1, 32_000, 4096),
@@ -96,6 +98,8 @@ _DEFAULT_MINUTES = 30.0  # minutes of training where neither steps nor minutes a
 # better use of the time, and sees too little of its text more than once to gain by what helps long
 # runs.
 LONG_MINUTES = 10.0
+# What shares of sources are of, by the setting in [data].
+_LEARNED = {"terms": "marked terms", "memory": "a similar sentence before them"}
 # Dev sentences translated at each evaluation of a run that is not short.
 _DEV_SENTENCES = TrainConfig.dev_sentences
 
@@ -107,14 +111,16 @@ def choose_settings(
     steps: int | None = None,
     minutes: float | None = None,
     optimizer: str = "muon",
+    can_mark_terms: bool = True,
 ) -> _ChosenSettings:
     """Choose settings for training on `pairs` pairs from the files in `data`.
 
-    Arguments that are given are kept.
+    Arguments that are given are kept. `can_mark_terms` says whether both languages have one
+    vocabulary that is learned, which a translation in a source needs.
     """
     # The last scale has no upper bound, so one always matches.
     scale = next(scale for scale in SCALES if pairs <= scale.pairs)
-    chosen = _ChosenSettings({"data": data, "model": {"size": size}})
+    chosen = _ChosenSettings({"data": dict(data), "model": {"size": size}})
     if size is None:
         size = scale.size
         reason = (
@@ -143,6 +149,12 @@ def choose_settings(
             {"train.both_directions": scale.both_directions},
             f"In the first {scale.both_directions:.0%} of the run, half of the batches are "
             "translated backwards: text that is seen often teaches more so.",
+        )
+    if is_long and scale.terms and can_mark_terms:
+        chosen.choose(
+            {"data.terms": scale.terms},
+            f"In {scale.terms:.0%} of the sources, words carry their translation as a marked term, so "
+            "that the model learns to use a glossary (translate --terms).",
         )
     chosen.choose(
         {"tokenizer.vocabulary": scale.vocabulary},
@@ -202,26 +214,36 @@ def choose_settings_for_data(
         minutes = train["minutes"]
     optimizer = str(tables.get("optim", {}).get("kind", "muon"))
     size = tables.get("model", {}).get("size", size)
-    return choose_settings(data, pairs, size, steps, minutes, optimizer)
+    tokenizer = tables.get("tokenizer", {})
+    can_mark = tokenizer.get("joint", True) is True and tokenizer.get("kind") != "marian"
+    return choose_settings(data, pairs, size, steps, minutes, optimizer, can_mark)
 
 
 def _choose_fine_tuning_settings(
     data: dict[str, str],
     model: dict[str, Any],
     config: Mapping[str, Any],
+    learned: Mapping[str, float],
     steps: int | None = None,
     minutes: float | None = None,
 ) -> _ChosenSettings:
     """Choose settings for a run from an initial model.
 
-    `model` is the run's [model] table, `config` the model's own.
+    `model` is the run's [model] table, `config` the model's own, and `learned` the shares of terms
+    and similar sentences in its training.
     """
     # The model may have any width: the smallest named size that is as wide decides.
     wide_enough = [name for name in PRESETS if config["d_model"] <= PRESETS[name]["d_model"]]
     size = wide_enough[0] if wide_enough else "big"
     peak, warmup = PEAKS["adam"][size] / _FINE_TUNING_DIVISOR, _WARMUP[size]
-    chosen = _ChosenSettings({"data": data, "model": model})
+    chosen = _ChosenSettings({"data": dict(data), "model": model})
     _choose_length_and_precision(chosen, steps, minutes)
+    if learned:
+        chosen.choose(
+            {f"data.{name}": share for name, share in learned.items()},
+            f"As many sources have {' and '.join(_LEARNED[name] for name in learned)} as in the "
+            "training of the model that this one starts from, or it would forget what they mean.",
+        )
     chosen.choose(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
         f"The learning rate goes up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than Adam's for "
@@ -307,8 +329,12 @@ def run_settings(
         if "start" not in model:
             chosen = choose_settings_for_data(data, overrides, model.get("size"), **length)
         else:
-            initial_settings = initial_model_tables(str(Path(model["start"]).resolve()))["model"]
-            chosen = _choose_fine_tuning_settings(data, model, initial_settings, **length)
+            start = str(Path(model["start"]).resolve())
+            initial_settings, learned = (
+                initial_model_tables(start)["model"],
+                read_learned_shares(start),
+            )
+            chosen = _choose_fine_tuning_settings(data, model, initial_settings, learned, **length)
         return chosen.make_run(overrides)
 
     if data or model:

@@ -167,6 +167,23 @@ def initial_model_tables(start: str, began: Path | None = None) -> dict[str, dic
     return _read_initial_model(lambda directory: read_unreplaced(directory, read_tables), start)
 
 
+def read_learned_shares(start: str) -> dict[str, float]:
+    """Return in what share of the sources the model in `start` learned terms and similar sentences.
+
+    What it did not learn is left out.
+    """
+
+    def read_shares(directory: Path) -> dict[str, float]:
+        manifest, shares = read_manifest(directory), {}
+        for name in ("terms", "memory"):
+            share = manifest.get(name)
+            if isinstance(share, int | float) and 0 < share <= 1:
+                shares[name] = float(share)
+        return shares
+
+    return _read_initial_model(lambda directory: read_unreplaced(directory, read_shares), start)
+
+
 def _tables_of_config(model: ModelConfig, tokenizer: TokenizerConfig) -> dict[str, dict[str, Any]]:
     """Describe a model configuration as the tables of a run."""
     # A preset fits when its five numbers are all in the configuration.
