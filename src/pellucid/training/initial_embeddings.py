@@ -1,6 +1,7 @@
 """Initial embeddings from the training text: pieces that occur in the same pairs begin with similar vectors."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -140,8 +141,20 @@ def _dominant_vectors(
         # as slow.
         basis = torch.linalg.qr(multiply(basis)).Q.contiguous()
 
-    # In float32 the solver gives up on some matrices of few pieces, which have many eigenvalues of 0.
-    squares, turn = torch.linalg.eigh((basis.T @ multiply(basis)).double())
+    squares, turn = _find_eigenvectors(basis.T @ multiply(basis))
     # The eigenvalues, smallest first, are squares of the singular values.
-    roots = turn * squares.clamp(min=0.0) ** 0.25
-    return (basis @ roots.float())[:, -count:]
+    return (basis @ (turn * squares.clamp(min=0.0) ** 0.25))[:, -count:]
+
+
+def _find_eigenvectors(
+    matrix: Float[Tensor, "K K"],
+) -> tuple[Float[Tensor, " K"], Float[Tensor, "K K"]]:
+    """Return the eigenvalues of a symmetric matrix, smallest first, and the vectors as columns."""
+    # In float32 the solver gives up on some matrices of few pieces, with many eigenvalues of 0, or
+    # returns NaN for them.
+    with suppress(RuntimeError):
+        values, vectors = torch.linalg.eigh(matrix)
+        if values.isfinite().all() and vectors.isfinite().all():
+            return values, vectors
+    values, vectors = torch.linalg.eigh(matrix.double())
+    return values.float(), vectors.float()
