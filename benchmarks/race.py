@@ -418,8 +418,9 @@ def describe_rates(track: Track, peer: Contestant) -> str:
     trials = [run for name, run in sorted(track.results.items()) if name.startswith(prefix)]
     best = max(trials, key=lambda run: run["score"])["rate"]
     tried = ", ".join(f"{run['rate']:g}: {run['score']:.2f}" for run in sorted(trials, key=lambda run: run["rate"]))
-    precision = f", {trials[0]['precision']}" if "precision" in trials[0] else ""
-    return f"{best:g} ({tried}){precision}"
+    counted = [f"{peer.key}-{updates}-{track.seeds[0]}" for updates in BUDGETS]
+    precisions = {track.results[name].get("precision", "") for name in counted if name in track.results}
+    return ", ".join(filter(None, (f"{best:g} ({tried})", *precisions)))
 
 
 def describe_point(point: tuple[int, float, list[float]]) -> str:
