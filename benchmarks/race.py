@@ -216,7 +216,7 @@ class Track:
                         break
 
     def choose_precision(self, peer: Contestant) -> str:
-        """Return the precision in which the fewest updates of a peer take less time."""
+        """Return the precision in which a run of a hundred updates takes less time."""
 
         def seconds(precision: str) -> float:
             return self.run(peer, BUDGETS[0], 0, RATES[2], precision, f"precision-{precision}")["seconds"]

@@ -127,6 +127,9 @@ def test_there_are_only_as_many_threads_as_have_enough_work_and_memory(monkeypat
     small_model, whole = make_model(), make_batch()  # 8 rows, 88 target positions
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
     assert update.count_threads(small_model, [whole], "float32") == 1
+    set_positions(monkeypatch, 30)
+    assert update.count_threads(small_model, [whole], "float32") == 2
+    assert update.count_threads(small_model, [whole], "bfloat16") == 1
     set_positions(monkeypatch, 28)
     for way, expected in (("float32", 3), ("fused", 2), ("bfloat16", 1)):
         assert update.count_threads(small_model, [whole], way) == expected

@@ -201,9 +201,6 @@ def _train(
         f"data.max_pieces={old_run.data.max_pieces}",
         f"optim.kind={old_run.optim.kind}",
         f"model.dropout={old_run.model.dropout}",
-        # What it learned of terms and memories would be forgotten without.
-        f"data.terms={old_run.data.terms}",
-        f"data.memory={old_run.data.memory}",
         *change,
     ]
     pairs = data["corpus"][0].pairs

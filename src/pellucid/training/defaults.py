@@ -330,10 +330,8 @@ def run_settings(
             chosen = choose_settings_for_data(data, overrides, model.get("size"), **length)
         else:
             start = str(Path(model["start"]).resolve())
-            initial_settings, learned = (
-                initial_model_tables(start)["model"],
-                read_learned_shares(start),
-            )
+            initial_settings = initial_model_tables(start)["model"]
+            learned = read_learned_shares(start)
             chosen = _choose_fine_tuning_settings(data, model, initial_settings, learned, **length)
         return chosen.make_run(overrides)
 

@@ -192,8 +192,8 @@ def autocast_products(precision: str, device: torch.device) -> AbstractContextMa
 def count_threads(model: Transformer, batches: Sequence[Batch], way: str) -> int:
     """Return how many threads are to share these batches on a CPU, each with its own rows and gradient.
 
-    The matrices of a small model are too small for many threads to share one product, and the
-    operations between the products are shared even less; rows are shared completely
+    `way` is a key of POSITIONS_PER_THREAD. Small matrices are too small for many threads to share
+    one product, and operations between products are shared even less; rows are shared completely
     (benchmarks/results/train-threads.md). Without dropout the result is the same as on one thread,
     apart from rounding. With dropout each thread has a seed of its own (`thread_rows`), so another
     number of threads draws other masks: the update is an equally good one, but not the same.
