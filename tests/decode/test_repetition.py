@@ -13,7 +13,8 @@ from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search, sample_search
 from pellucid.decode.search import apply_rules, forbidden_rule, log_probabilities, no_repeat_rule
 from pellucid.decode.stages.repetition import has_repetition
-from pellucid.decode.terms.required import EDGE, NEW_WORD, WordEdges, prefix_rule
+from pellucid.decode.terms.prefix_rule import prefix_rule
+from pellucid.decode.terms.required import EDGE, NEW_WORD, WordEdges
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 
 law = settings(derandomize=True, deadline=None, max_examples=100)

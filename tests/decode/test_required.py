@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import EOS, UNK
+from pellucid.decode.terms.prefix_rule import prefix_rule
 from pellucid.decode.terms.required import (
     EDGE,
     NEW_WORD,
@@ -18,7 +19,6 @@ from pellucid.decode.terms.required import (
     missing_terms,
     pieces_needed,
     prefix_pieces,
-    prefix_rule,
     refuse_long_prefixes,
     shortest_spelling,
 )

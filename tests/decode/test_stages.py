@@ -247,7 +247,8 @@ def test_terms_without_room_are_not_searched_for():
     vocabularies = small_tokenizer().source_vocabulary, small_tokenizer().target_vocabulary
     translator = Translator(random_model(3, *vocabularies), small_tokenizer())
     search = NotingSearch()
-    place = PlaceTerms(lambda: translator.torch, small_tokenizer(), SearchBounds(2, ()), CONFIG, search)
+    models = lambda: translator.torch, lambda: translator.word_edges
+    place = PlaceTerms(*models, small_tokenizer(), SearchBounds(2, ()), CONFIG, search)
     require = RequireTexts(small_tokenizer(), Terms.from_pairs({"ball": "La bola es azul."}), CONFIG)
     no_room, plain = surround(search, [require, place])(cut(Line("The ball is blue.", 1), Line("Yes.", 2)))
     assert no_room.hypotheses == []

@@ -17,7 +17,8 @@ from pellucid.decode.search import forbidden_rule
 from pellucid.decode.source_reader import ReadText
 from pellucid.decode.stages.term_placement import search_with_terms
 from pellucid.decode.terms.matches import TermSpan
-from pellucid.decode.terms.required import WordEdges, pieces_needed, prefix_pieces, prefix_rule
+from pellucid.decode.terms.prefix_rule import prefix_rule
+from pellucid.decode.terms.required import WordEdges, pieces_needed, prefix_pieces
 from pellucid.decode.terms.term_alignment import TermAlignment
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.translator import Translator

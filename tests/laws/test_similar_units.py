@@ -8,9 +8,9 @@ import pytest
 
 import pellucid
 from pellucid.data.batching import EncodedPairs
-from pellucid.data.context import count_context
+from pellucid.data.context import count_context, read_after_similar
 from pellucid.data.corpus import SentencePairs
-from pellucid.data.pair_similar import SimilarPairs, read_after_similar
+from pellucid.data.pair_similar import SimilarPairs
 from pellucid.data.stream import Stage, Stream, encode_pairs
 from pellucid.data.tokenizer import MEMORY_MARK, Tokenizer, TokenizerConfig, strip_eos
 from pellucid.decode.request import SearchConfig

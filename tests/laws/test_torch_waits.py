@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -44,12 +45,11 @@ def model_directory(tmp_path: Path) -> Path:
     return directory
 
 
-def run_translate(model_directory: Path, *options: str) -> tuple[list[str], bool]:
+def run_translate(model_directory: Path, *options: str, lines: Sequence[str] = LINES) -> tuple[list[str], bool]:
     """Run `pellucid translate` in a process of its own; return what it prints, and whether it has imported torch."""
-    lines = "".join(line + "\n" for line in LINES)
     process = subprocess.run(
         [sys.executable, "-c", COMMAND, "translate", str(model_directory), *options],
-        input=lines.encode(),
+        input="".join(line + "\n" for line in lines).encode(),
         capture_output=True,
         check=True,
     )
@@ -63,6 +63,22 @@ def test_ctranslate2_translates_without_torch(model_directory: Path):
     assert run_translate(model_directory) == (expected, False)
     assert run_translate(model_directory, "--precision", "int8")[1], "it had yet to be converted"
     assert not run_translate(model_directory, "--precision", "int8")[1]
+
+
+def test_what_looks_like_markup_needs_no_torch(model_directory: Path):
+    # In a time of day stands what may be an emoticon.
+    lines = [f"{line} 2:30" for line in LINES]
+    expected = [translation.text for translation in load(model_directory).translate(lines)]
+    assert run_translate(model_directory, lines=lines) == (expected, False)
+
+
+def test_the_stages_of_a_translation_are_imported_without_torch():
+    stages = [f"pellucid.decode.stages.{path.stem}" for path in (SOURCE / "pellucid/decode/stages").glob("[a-z]*.py")]
+    program = f"import sys, {', '.join([*stages, 'pellucid.localize.terminology'])}\nprint('torch' in sys.modules)"
+    process = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": str(SOURCE)}, capture_output=True, check=True
+    )
+    assert (len(stages) > 10, process.stdout) == (True, b"False\n")
 
 
 def test_torch_does_what_ctranslate2_cannot(model_directory: Path):

@@ -1,4 +1,4 @@
-"""Context: what a source has before its sentence, the sentences before it for a model trained with `data.context`."""
+"""Context: what a source has before its sentence, such as the sentences before it (`data.context`)."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -67,3 +67,15 @@ def encode_contexts(tokenizer: Tokenizer, contexts: Sequence[str]) -> list[list[
 def count_context(source: Sequence[int]) -> int:
     """Return how many of the token ids of a source are context or a language to write, the BOS after it among them."""
     return source.index(BOS) + 1 if BOS in source else 0
+
+
+def read_after_similar(source: Sequence[int], similar: Sequence[int], mark: int) -> list[int]:
+    """Return a source with the translation of a similar sentence before it, without EOS, and a mark behind that.
+
+    It stands where a context stands, before BOS.
+
+    >>> read_after_similar([10, 11, 3], [20, 21], 5), read_after_similar([7, 2, 10, 3], [20], 5)
+    ([20, 21, 5, 2, 10, 11, 3], [20, 5, 7, 2, 10, 3])
+    """
+    has_context = count_context(source) > 0
+    return [*similar, mark, *([] if has_context else [BOS]), *source]

@@ -5,7 +5,6 @@ Tezcan 2019). Which pairs follows from the seed of the epoch and the number of t
 which sentence is the most similar one from the text.
 """
 
-from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import chain
 from random import Random
@@ -14,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.batching import EncodedPairs, pack_sentences
-from pellucid.data.context import count_context
+from pellucid.data.context import read_after_similar
 from pellucid.data.pair_noise import draw_uniform, lengthen, sample_evenly
-from pellucid.data.tokenizer import BOS, Tokenizer, strip_eos
+from pellucid.data.tokenizer import Tokenizer, strip_eos
 
 # Share of the tokens that a similar sentence has in common; less teaches to ignore it.
 _LEAST_SIMILAR = 0.6
@@ -184,15 +183,3 @@ def _replace_tokens(tokens: list[int], old: tuple[int, ...], new: tuple[int, ...
         replaced += new if is_there else tokens[place : place + 1]
         place += len(old) if is_there else 1
     return replaced
-
-
-def read_after_similar(source: Sequence[int], similar: Sequence[int], mark: int) -> list[int]:
-    """Return a source with the translation of a similar sentence before it, without EOS, and a mark behind that.
-
-    It stands where a context stands, before BOS.
-
-    >>> read_after_similar([10, 11, 3], [20, 21], 5), read_after_similar([7, 2, 10, 3], [20], 5)
-    ([20, 21, 5, 2, 10, 11, 3], [20, 5, 7, 2, 10, 3])
-    """
-    has_context = count_context(source) > 0
-    return [*similar, mark, *([] if has_context else [BOS]), *source]

@@ -160,7 +160,7 @@ class TorchEngine:
         """Make the rules of a batch: forbidden tokens for all, and what some of them ask for."""
         rules, prefixes = [forbidden_rule(self.forbidden)], [request.prefix for request in requests]
         if any(prefixes):
-            from pellucid.decode.terms.required import prefix_rule
+            from pellucid.decode.terms.prefix_rule import prefix_rule
 
             rules.append(prefix_rule(prefixes, self.word_edges))
         if any(request.no_repeat for request in requests):

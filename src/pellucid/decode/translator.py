@@ -23,6 +23,7 @@ from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.matches import Terminology
+    from pellucid.decode.terms.required import WordEdges
     from pellucid.decode.torch_engine import TorchEngine
     from pellucid.model import Transformer
 
@@ -82,6 +83,13 @@ class Translator:
     def engine(self) -> Engine:
         """Engine that searches: torch, unless another one was put in its place."""
         return self.torch
+
+    @cached_property
+    def word_edges(self) -> "WordEdges":
+        """Tokens that begin or end within a word, for what a translation must have; computed without torch."""
+        from pellucid.decode.terms.required import WordEdges
+
+        return WordEdges.from_tokenizer(self.tokenizer)
 
     def with_torch_alone(self) -> "Translator":
         """Return this translator without the engine in torch's place, so that who keeps it does not keep that."""

@@ -59,7 +59,7 @@ def select_reading_stages(translator: "Translator", task: TranslationTask) -> li
         from pellucid.decode.stages.marked_terms import MarkTerms
 
         marks, longest = translator.term_marks, translator.lengths.longest
-        stages.append(MarkTerms(lambda: translator.torch.word_edges, translator.tokenizer, marks, longest))
+        stages.append(MarkTerms(lambda: translator.word_edges, translator.tokenizer, marks, longest))
 
     if translator.context or any(line.context for line in task.lines):
         from pellucid.decode.stages.contexts import ReadContexts
@@ -114,5 +114,5 @@ def select_search_stages(
             innermost.whole_beam(),
             translator.reader.target_language,
         )
-        stages.append(PlaceTerms(lambda: translator.torch, *around))
+        stages.append(PlaceTerms(lambda: translator.torch, lambda: translator.word_edges, *around))
     return stages

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from pellucid.data.pair_similar import read_after_similar
+from pellucid.data.context import read_after_similar
 from pellucid.data.tokenizer import UNK, Tokenizer, strip_eos
 from pellucid.decode.line_segments import Search, SearchResult, Segment
 

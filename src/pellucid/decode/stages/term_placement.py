@@ -40,6 +40,7 @@ class PlaceTerms:
     """
 
     find_engine: "Callable[[], TorchEngine]"
+    find_word_edges: Callable[[], WordEdges]
     tokenizer: Tokenizer
     bounds: SearchBounds
     config: SearchConfig
@@ -50,7 +51,7 @@ class PlaceTerms:
         if not any(segment.terms for segment in segments):
             return search(segments)
 
-        word_edges = self.find_engine().word_edges
+        word_edges = self.find_word_edges()
         results: dict[int, SearchResult] = {}
         wanted, in_beam = [], []
         for i, segment in enumerate(segments):

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 from pellucid.data.text.word_pieces import word_piece_ranges
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.alignment import align_sentences
 from pellucid.decode.line_segments import Segment
 from pellucid.decode.terms.matches import normalize_text
-from pellucid.model import Transformer
+
+if TYPE_CHECKING:
+    from pellucid.model import Transformer
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,15 @@ class TermAlignment:
 
 
 def align_terms(
-    model: Transformer,
+    model: "Transformer",
     tokenizer: Tokenizer,
     segments: Sequence[Segment],
     targets: Sequence[list[int]],
 ) -> list[TermAlignment]:
     """Return the words of each translation, and which of them its terms are aligned with, from one pass over all."""
+    # Where every translation has its terms, torch is not loaded.
+    from pellucid.decode.alignment import align_sentences
+
     sources = [segment.request.source for segment in segments]
     cut_texts = [cut_at_terms(segment) for segment in segments]
     texts = tokenizer.decode_targets(targets)
