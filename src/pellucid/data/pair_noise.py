@@ -4,7 +4,7 @@ Which pairs, and how, follows from the seed of the epoch and the number of the p
 resumed run shows the same, and so does any number of workers.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import islice
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pellucid.data.batching import EncodedPairs, pack_sentences
 from pellucid.data.context import count_context
+from pellucid.data.piece_splits import PieceSplitter
 from pellucid.data.text.noise import (
     NOISE_KINDS,
     TextPair,
@@ -24,7 +25,7 @@ from pellucid.data.text.noise import (
     plant_capitals,
     plant_title_case,
 )
-from pellucid.data.tokenizer import UNK, Tokenizer
+from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
 _LINES_AT_ONCE = 2**16  # pairs whose kind of noise is drawn at a time
 _SAMPLED_PAIRS = 100  # pairs by which the length of noisy ones is estimated
@@ -61,6 +62,10 @@ class NoiseConfig:
     sentences: Annotated[
         float,
         "share joined with the next pair of the file; or, where a pair has several sentences, with one of them alone",
+    ] = 0.0
+    pieces: Annotated[
+        float,
+        "share with a quarter of the pieces of the source cut in two, as misspelled words are",
     ] = 0.0
     from_: Annotated[float, "share of the run that is over when the noise begins"] = 0.0
     until: Annotated[float, "share of the run that is over when the noise ends"] = 1.0
@@ -117,7 +122,12 @@ class PairNoise:
         names = [*self.config.shares]
         noisy = {}
         for row, number in enumerate(self._draw_numbers(indices, seed).tolist()):
-            if number < len(names):
+            if number < len(names) and names[number] == "pieces":
+                read = rows[1 if backwards else 0]
+                pieces = self._split_pieces(read[row], Random((seed << 64) + int(indices[row])))
+                if len(pieces) <= self.max_pieces:
+                    read[row] = pieces
+            elif number < len(names):
                 pair = self._plant_one(encoded, int(indices[row]), names[number], seed, backwards)
                 if pair is not None:
                     noisy[row] = pair
@@ -171,7 +181,7 @@ class PairNoise:
         before = [int(side.lengths_of(sample).sum()) for side in (encoded.sources, encoded.targets)]
         ratios = np.ones((2, len(names) + 1))
         for number, name in enumerate(names):
-            if name in NOISE_KINDS and self.config.shares[name]:
+            if name != "sentences" and self.config.shares[name]:
                 only_this = replace(self, config=NoiseConfig(**{name: 1.0}))
                 planted = only_this.plant(encoded, sample, seed=0)
                 after = planted.sources.lengths.sum(), planted.targets.lengths.sum()
@@ -213,6 +223,11 @@ class PairNoise:
         written = self._languages.get(source[0], self.target_language)
         text = self.tokenizer.decode_source(source[count_context(source) :])
         return TextPair(text, self.tokenizer.decode_target(target), self.source_language, written)
+
+    @cached_property
+    def _split_pieces(self) -> Callable[[Sequence[int], Random], list[int]]:
+        """Function that cuts pieces of a source; those of a target, where it is read, are the same in a joint vocabulary."""
+        return PieceSplitter(self.tokenizer.source_names, [PAD, UNK, BOS, EOS, *self.tokenizer.marks]).split
 
     @cached_property
     def _languages(self) -> dict[int, str]:
