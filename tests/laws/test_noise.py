@@ -13,7 +13,7 @@ from pellucid.data.context import count_context
 from pellucid.data.corpus import SentencePairs
 from pellucid.data.pair_noise import NoiseConfig, PairNoise
 from pellucid.data.stream import BatchSpec, Stage, Stream, encode_pairs
-from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
+from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.training import beginning
 from pellucid.training.config import RunConfig, make_run
 from pellucid.training.loop import train_run
@@ -52,7 +52,7 @@ def read_texts(tokenizer: Tokenizer, pairs: EncodedPairs) -> list[tuple[str, str
     ]
 
 
-ALL_KINDS = NoiseConfig(*[0.07] * 10)
+ALL_KINDS = NoiseConfig(*[0.07] * 11)
 
 
 def test_the_noise_of_a_pair_does_not_depend_on_what_else_is_chosen(tokenizer, encoded):
@@ -118,6 +118,30 @@ def test_backwards_the_errors_stand_in_what_is_translated_then(tokenizer, encode
     assert sum(a != b for a, b in zip(backwards, clean, strict=True)) > 350
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_other_pieces_of_what_is_read_spell_the_same_text(tokenizer, encoded, backwards):
+    indices = np.arange(400)
+    noise = PairNoise(NoiseConfig(pieces=1.0), tokenizer, MOST_PIECES)
+    planted = noise.plant(encoded, indices, seed=3, backwards=backwards)
+    assert read_texts(tokenizer, planted) == read_texts(tokenizer, encoded)[:400]
+    sides = [(encoded.sources, planted.sources), (encoded.targets, planted.targets)]
+    read, written = sides[::-1] if backwards else sides
+    assert all(np.array_equal(written[0][i], written[1][i]) for i in range(400))
+    longer = [len(read[1][i]) > len(read[0][i]) for i in range(400)]
+    assert sum(longer) > 200
+    # The length that batches are made by is about that of what is planted.
+    expected = noise.expect_lengths(encoded, indices, noise.measure_ratios(encoded), seed=3)
+    assert expected[0].sum() == pytest.approx(noise.plant(encoded, indices, seed=3).sources.lengths.sum(), rel=0.05)
+
+
+def test_pieces_are_not_cut_where_a_pair_would_be_too_long(tokenizer, encoded):
+    most = int(max(encoded.sources.lengths.max(), encoded.targets.lengths.max()))
+    planted = PairNoise(NoiseConfig(pieces=1.0), tokenizer, most).plant(encoded, np.arange(500), seed=1)
+    assert max(planted.sources.lengths.max(), planted.targets.lengths.max()) <= most
+    unchanged = sum(np.array_equal(planted.sources[i], encoded.sources[i]) for i in range(500))
+    assert 0 < unchanged < 500
+
+
 def test_what_stands_before_a_source_stays_there(encoded):
     sources, targets = make_texts(60)
     options = {"seed": 1, "max_sentences": 1000, "languages": ["de", "tr"]}
@@ -133,6 +157,10 @@ def test_what_stands_before_a_source_stays_there(encoded):
         assert source[: count_context(source)] == [many.languages["tr"], BOS]
         # The language of the pair decides, and not that of the run.
         assert many.decode_target(planted.targets[i].tolist()) == "BİR EV İYİ."
+
+    cut = PairNoise(NoiseConfig(pieces=1.0), many, MOST_PIECES).plant(pairs, np.arange(60), 1)
+    assert all(cut.sources[i].tolist()[:2] == [many.languages["tr"], BOS] for i in range(60))
+    assert all(cut.sources[i][-1] == EOS for i in range(60))
 
 
 def test_batches_with_noise_keep_to_their_budget_and_hold_every_pair_once(tokenizer, encoded):
@@ -153,7 +181,8 @@ def test_batches_with_noise_keep_to_their_budget_and_hold_every_pair_once(tokeni
 
 
 def noisy_run(folder: Path, **changes: dict) -> RunConfig:
-    noise = {"capitals": 0.2, "typing_errors": 0.2, "sentences": 0.2, "copies": 0.1, **changes.pop("noise", {})}
+    shares = {"capitals": 0.2, "typing_errors": 0.1, "sentences": 0.2, "copies": 0.05, "pieces": 0.1}
+    noise = {**shares, **changes.pop("noise", {})}
     data = {"noise": noise, **changes.pop("data", {})}
     return small_run(folder, data=data, **{"model": {"dropout": 0.2}, **changes})
 
@@ -221,6 +250,7 @@ def test_a_vocabulary_has_pieces_for_the_capitals_that_training_will_show(tmp_pa
         ({"capitals": 1.5}, "data.noise: capitals is 1.5, it must be from 0 to 1"),
         ({"capitals": 0.6, "marks": 0.6}, "data.noise: the shares add up to 1.2"),
         ({"from": 0.5, "until": 0.5}, "data.noise: from is 0.5 and until is 0.5; noise must begin before it ends"),
+        ({"pieces": -0.1}, "data.noise: pieces is -0.1, it must be from 0 to 1"),
         ({"typos": 0.1}, "unknown key 'data.noise.typos'"),
         ({"from": "later"}, "'data.noise.from' is 'later': it must be a valid number"),
     ],
@@ -236,3 +266,10 @@ def test_a_resume_with_other_noise_is_refused(tmp_path, monkeypatch):
     other = replace(run, data=replace(run.data, noise=replace(run.data.noise, capitals=0.1)))
     with pytest.raises(ValueError, match="would become another run"):
         train_run(other, tmp_path / "out", resume=True)
+
+
+@pytest.mark.parametrize("kind", ["char", "word"])
+def test_pieces_without_halves_are_not_promised_to_be_cut(kind):
+    run = {"data": {"source": "a", "target": "b", "noise": {"pieces": 0.1}}, "tokenizer": {"kind": kind}}
+    with pytest.raises(ValueError, match=f"pieces of kind '{kind}' have no halves"):
+        make_run({**run, "train": {"steps": 1}})

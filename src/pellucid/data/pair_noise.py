@@ -226,8 +226,10 @@ class PairNoise:
 
     @cached_property
     def _split_pieces(self) -> Callable[[Sequence[int], Random], list[int]]:
-        """Function that cuts pieces of a source; those of a target, where it is read, are the same in a joint vocabulary."""
-        return PieceSplitter(self.tokenizer.source_names, [PAD, UNK, BOS, EOS, *self.tokenizer.marks]).split
+        """Function that cuts pieces of a source; a target is read only where both sides have one vocabulary."""
+        return PieceSplitter(
+            self.tokenizer.source_names, [PAD, UNK, BOS, EOS, *self.tokenizer.marks]
+        ).split
 
     @cached_property
     def _languages(self) -> dict[int, str]:

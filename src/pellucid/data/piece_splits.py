@@ -20,12 +20,14 @@ class PieceSplitter:
 
     def __init__(self, names: Sequence[str], kept: Collection[int] = ()):
         """Take the names of all pieces by their ids; the `kept` ones stand for no text, and are never cut."""
-        self._ids = {name: i for i, name in enumerate(names) if i not in kept and not _BYTE.fullmatch(name)}
+        self._ids = {
+            name: i for i, name in enumerate(names) if i not in kept and not _BYTE.fullmatch(name)
+        }
         self._names = names
-        self._find_halves = cache(self._find_halves_uncached)
+        self._halves_of = cache(self._find_halves)
 
     def split(self, ids: Sequence[int], random: Random) -> list[int]:
-        """Return the ids with a quarter of the pieces cut in two, as far as there are halves; some halves are cut again.
+        """Return the ids with a quarter of the pieces cut in two, where there are such halves, and of the halves again.
 
         >>> names = ["<unk>", "▁ballad", "▁ball", "ad", "▁", "a", "d"]
         >>> splitter = PieceSplitter(names, kept=[0])
@@ -36,7 +38,7 @@ class PieceSplitter:
         remaining = list(reversed(ids))
         while remaining:
             piece = remaining.pop()
-            halves = self._find_halves(piece) if random.random() < _SPLIT_SHARE else ()
+            halves = self._halves_of(piece) if random.random() < _SPLIT_SHARE else ()
             if halves:
                 first, second = random.choice(halves)
                 remaining += [second, first]
@@ -44,7 +46,7 @@ class PieceSplitter:
                 written.append(piece)
         return written
 
-    def _find_halves_uncached(self, piece: int) -> tuple[tuple[int, int], ...]:
+    def _find_halves(self, piece: int) -> tuple[tuple[int, int], ...]:
         """Return all pairs of pieces that spell this one together."""
         name = self._names[piece]
         if self._ids.get(name) != piece:

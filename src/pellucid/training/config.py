@@ -523,6 +523,12 @@ class RunConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
 
     def __post_init__(self) -> None:
+        if self.data.noise.pieces and self.tokenizer.kind in ("char", "word"):
+            raise ValueError(
+                f"data.noise.pieces is {self.data.noise.pieces:g}, but pieces of kind "
+                f"{self.tokenizer.kind!r} have no halves; take tokenizer.kind = 'bpe' or "
+                "'unigram', or leave it out"
+            )
         if self.model.tie == "all" and not self.tokenizer.joint and self.tokenizer.kind != "marian":
             raise ValueError(
                 "model.tie = 'all' shares one matrix, which needs tokenizer.joint = true"
