@@ -20,10 +20,11 @@ class PieceSplitter:
 
     def __init__(self, names: Sequence[str], kept: Collection[int] = ()):
         """Take the names of all pieces by their ids; the `kept` ones stand for no text, and are never cut."""
-        self._ids = {
-            name: i for i, name in enumerate(names) if i not in kept and not _BYTE.fullmatch(name)
-        }
         self._names = names
+        self._ids: dict[str, int] = {}
+        for i, name in enumerate(names):
+            if i not in kept and not _BYTE.fullmatch(name):
+                self._ids[name] = i
         self._halves_of = cache(self._find_halves)
 
     def split(self, ids: Sequence[int], random: Random) -> list[int]:
