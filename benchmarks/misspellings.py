@@ -1,4 +1,4 @@
-"""Count what `find_intended` makes of new words that are spelled right, and of known words that are not.
+"""Count what `KnownWords` makes of new words that are spelled right, and of known words that are not.
 
     python -m benchmarks.misspellings multi30k:train:test_2016_flickr:en tatoeba_en-es:train:test:es
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pellucid.data.lines import read_lines
 from pellucid.data.source_profile import PROFILED_SOURCES, profile_sources
-from pellucid.data.text.misspellings import LONE_WORD, find_intended
+from pellucid.data.text.misspellings import LONE_WORD, KnownWords
 from pellucid.data.text.noise import mistype_word
 
 
@@ -26,18 +26,19 @@ def main(names: list[str]) -> None:
     for name in names:
         folder, train, test, language = name.split(":")
         lines = islice(read_lines(data / folder / f"{train}.{language}.gz"), PROFILED_SOURCES)
-        known = dict.fromkeys(profile_sources((line, "") for line in lines).words)
-        lower = {word.lower() for word in known}
+        training_words = profile_sources((line, "") for line in lines).words
+        known = KnownWords(training_words)
+        lower = {word.lower() for word in training_words}
         words: list[str] = []
         for line in read_lines(data / folder / f"{test}.{language}.gz"):
             words += filter(str.islower, LONE_WORD.findall(line))
 
         new = [word for word in words if word not in lower]
-        changed = [(word, intended) for word in new if (intended := find_intended(word, known))]
+        changed = [(word, intended) for word in new if (intended := known.find_intended(word))]
         generator = random.Random(1)
         typed = [(word, mistype_word(word, generator)) for word in words if len(word) > 2 and word in lower]
         typed = [(word, error) for word, error in typed if error != word]
-        read = [(word, find_intended(error, known)) for word, error in typed if error not in lower]
+        read = [(word, known.find_intended(error)) for word, error in typed if error not in lower]
         right = sum(word == intended for word, intended in read)
         wrong = sum(intended is not None and word != intended for word, intended in read)
         cells = [f"{folder} {language}", f"{len(words):,}", f"{len(new):,}", f"{len(changed)}", f"{len(typed):,}"]

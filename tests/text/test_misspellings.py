@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.data.text.misspellings import LONE_WORD, find_intended, list_slips
+from pellucid.data.text.misspellings import LONE_WORD, KnownWords, list_slips
 
 WORDS = [
     *(f"w{'abcdefghij'[i % 10]}{'klmnopqrst'[i // 10]}xy" for i in range(100)),
@@ -13,7 +13,7 @@ WORDS = [
     "reddish",
     "sprache",
 ]
-KNOWN = dict.fromkeys(WORDS)
+KNOWN = KnownWords(WORDS)
 letters = st.text("abcde", min_size=1, max_size=8)
 
 
@@ -39,7 +39,7 @@ def test_a_slip_can_be_taken_back_by_another(word: str):
 @pytest.mark.parametrize("slip", ["langauge", "lanugage", "languagee", "llanguage", "languuage", "languag", "lan"])
 def test_only_a_slip_inside_a_word_is_mended(slip: str):
     is_slip = slip in list_slips("language")
-    assert find_intended(slip, KNOWN) == ("language" if is_slip else None)
+    assert KNOWN.find_intended(slip) == ("language" if is_slip else None)
 
 
 @pytest.mark.parametrize(
@@ -58,25 +58,25 @@ def test_only_a_slip_inside_a_word_is_mended(slip: str):
     ],
 )
 def test_other_letters_are_mended_in_long_words_alone(word: str, intended: str | None):
-    assert find_intended(word, KNOWN) == intended
+    assert KNOWN.find_intended(word) == intended
 
 
 def test_a_word_that_may_be_two_others_stays():
-    assert find_intended("stopped", dict.fromkeys(["stoped", "stoppped"])) is None
+    assert KnownWords(["stoped", "stoppped"]).find_intended("stopped") is None
 
 
 def test_words_of_four_letters_are_read_as_very_common_ones_alone():
     common = [f"a{number}" for number in range(299)]
-    assert find_intended("whit", dict.fromkeys([*common, "wiht"])) == "wiht"
-    assert find_intended("whit", dict.fromkeys([*common, "other", "wiht"])) is None
-    assert find_intended("the", dict.fromkeys(["teh", "thee"])) is None
+    assert KnownWords([*common, "wiht"]).find_intended("whit") == "wiht"
+    assert KnownWords([*common, "other", "wiht"]).find_intended("whit") is None
+    assert KnownWords(["teh", "thee"]).find_intended("the") is None
 
 
 def test_rare_words_are_not_meant_by_another_letter():
     common = [f"a{number}" for number in range(999)]
-    assert find_intended("lamguage", dict.fromkeys([*common, "language"])) == "language"
-    assert find_intended("lamguage", dict.fromkeys([*common, "other", "language"])) is None
-    assert find_intended("langauge", dict.fromkeys([*common, "other", "language"])) == "language"
+    assert KnownWords([*common, "language"]).find_intended("lamguage") == "language"
+    assert KnownWords([*common, "other", "language"]).find_intended("lamguage") is None
+    assert KnownWords([*common, "other", "language"]).find_intended("langauge") == "language"
 
 
 @pytest.mark.parametrize(

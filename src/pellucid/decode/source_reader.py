@@ -18,7 +18,7 @@ from pellucid.data.text.casing import (
     restore_capital_words,
     restore_casing,
 )
-from pellucid.data.text.misspellings import LONE_WORD, find_intended
+from pellucid.data.text.misspellings import LONE_WORD, KnownWords
 from pellucid.data.text.protected import find_protected
 from pellucid.data.text.spelling import PlainText, plain_counterpart, show_character, spell_plainly
 from pellucid.data.tokenizer import UNK, Tokenizer
@@ -163,7 +163,7 @@ class SourceReader:
                 continue
             # Where nouns have no capital, a word that has one may be a name.
             is_word = word.islower() or (self._capitalise_unknown and word == word.capitalize())
-            intended = find_intended(word, self._known_words) if is_word else None
+            intended = self._known_words.find_intended(word) if is_word else None
             if intended is not None:
                 misspelled.append((word, intended))
                 mended += text[previous_end:start] + intended
@@ -235,9 +235,9 @@ class SourceReader:
         return frozenset(self.tokenizer.source_names)
 
     @cached_property
-    def _known_words(self) -> dict[str, None]:
-        """Words of the training text, the commonest first."""
-        return {} if self.profile is None else dict.fromkeys(self.profile.words)
+    def _known_words(self) -> KnownWords:
+        """Words of the training text."""
+        return KnownWords([] if self.profile is None else self.profile.words)
 
     @cached_property
     def _capitalise_unknown(self) -> bool:

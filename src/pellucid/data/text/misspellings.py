@@ -5,7 +5,8 @@ to a very common word: benchmarks/results/noise.md has the counts.
 """
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 from itertools import islice
 
 # A word of letters alone, not a part of an address, of a name in a program, or of a longer word
@@ -20,32 +21,39 @@ _COMMONEST_SHORT = 300
 _LONG, _COMMONEST = 8, 1000
 
 
-def find_intended(word: str, known: Mapping[str, object]) -> str | None:
-    """Return the known word that an unknown one is meant to be; None where there is none, or several.
+class KnownWords:
+    """Words of a training text, among which the one is found that a misspelled word is meant to be."""
 
-    The keys of `known` are words, the commonest first. Two neighbouring letters may be exchanged, a
-    letter doubled, or one of a pair left out. In a long word, one of the commonest may also have
-    another letter, one more or one less. The first letter stays; in the last case the last one,
-    too, since it may be an ending.
+    def __init__(self, words: Iterable[str]):
+        """Take the words, the commonest first."""
+        self._words = dict.fromkeys(words)
+        self._common_short_words = frozenset(islice(self._words, _COMMONEST_SHORT))
+        # By their first and last letters, which stay in a long word: few are left to be compared.
+        self._common_words: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for word in islice(self._words, _COMMONEST):
+            self._common_words[word[:1], word[-1:]].append(word)
 
-    >>> known = dict.fromkeys(["language", "police", "tomorrow", "reddish"])
-    >>> words = ("langauge", "redish", "tomorroow", "languoge", "polite", "languages")
-    >>> [find_intended(word, known) for word in words]
-    ['language', 'reddish', 'tomorrow', 'language', None, None]
-    """
-    if len(word) < _SHORTEST:
-        return None
-    found = [slip for slip in list_slips(word) if slip in known]
-    if len(word) < _SHORT:
-        common = set(islice(known, _COMMONEST_SHORT))
-        found = [slip for slip in found if slip in common]
-    elif len(word) >= _LONG and not found:
-        ends = word[:1], word[-1:]
-        for other in islice(known, _COMMONEST):
-            # The letters at the ends first: comparing all of them takes twenty times as long.
-            if (other[:1], other[-1:]) == ends and _differs_inside(word, other):
-                found.append(other)
-    return found[0] if len(found) == 1 else None
+    def find_intended(self, word: str) -> str | None:
+        """Return the known word that an unknown one is meant to be; None where there is none, or several.
+
+        Two neighbouring letters may be exchanged, a letter doubled, or one of a pair left out. In a
+        long word, one of the commonest may also have another letter, one more or one less. The
+        first letter stays; in the last case the last one, too, since it may be an ending.
+
+        >>> known = KnownWords(["language", "police", "tomorrow", "reddish"])
+        >>> words = ("langauge", "redish", "tomorroow", "languoge", "polite", "languages")
+        >>> [known.find_intended(word) for word in words]
+        ['language', 'reddish', 'tomorrow', 'language', None, None]
+        """
+        if len(word) < _SHORTEST:
+            return None
+        found = [slip for slip in list_slips(word) if slip in self._words]
+        if len(word) < _SHORT:
+            found = [slip for slip in found if slip in self._common_short_words]
+        elif len(word) >= _LONG and not found:
+            common = self._common_words.get((word[0], word[-1]), [])
+            found = [other for other in common if _differs_inside(word, other)]
+        return found[0] if len(found) == 1 else None
 
 
 def list_slips(word: str) -> set[str]:
