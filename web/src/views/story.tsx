@@ -54,6 +54,7 @@ function StopPanel({ app, manifest, number, choice, isChosen }: StopPanelProps) 
   const stop = stops[number - 1];
   const panel = useRef<HTMLElement>(null);
   const shown = useRef<number | null>(null);
+  const opened = useRef(number); // the stop that a link named, if one did
   const spoken = app.spoken.value;
   const isElsewhere = stop !== undefined && isAwayFrom(app.place.value, stop);
   const reader = { piece: choice.piece, step, readValues: async (name: string) => (await app.loadTensor(name)).values };
@@ -63,7 +64,8 @@ function StopPanel({ app, manifest, number, choice, isChosen }: StopPanelProps) 
   useEffect(() => {
     if (!isChosen) return;
     // A link names its own place, so the story moves the picture only when it begins, goes on or takes another piece.
-    const isLinked = shown.current === null && number !== 1;
+    // Who went on before there was a choice is at another stop, which has a place of its own.
+    const isLinked = shown.current === null && number !== 1 && number === opened.current;
     app.spoken.value = null;
     if (stop && !isLinked && (shown.current !== number || !isElsewhere)) visitStop(app, manifest, stop, choice);
     shown.current = number;
