@@ -341,6 +341,15 @@ def test_what_was_written_is_read_again_as_the_translations(content, data):
     assert [re.sub("[”’]", lambda mark: {"”": '"', "’": "'"}[mark[0]], text) for text in texts] == translations, written
 
 
+def test_a_line_between_escaped_brackets_is_no_formula_and_keeps_its_marks():
+    # Between \[ and \] a block would be a formula, so the brackets are spelled out.
+    [text] = read_document("a.md", b"A *one* `c`\n").texts
+    translation = f"[{{.a}}{text}[x]"
+    written = translate("A *one* `c`\n", translation)
+    assert "*one* `c`" in written
+    assert read_document("a.md", written.encode()).texts == [translation]
+
+
 def test_values_in_templates_lose_the_signs_that_would_end_them():
     content = "{{< figure alt=\"One\" title='two' >}}\n"
     written = translate(content, '"Uno" {{ a }}', "dos' \\")

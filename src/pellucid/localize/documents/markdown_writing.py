@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 
 from pellucid.localize.documents.markdown_marks import MarkdownMark
 
@@ -84,7 +84,6 @@ class MarkdownWriter:
             lambda: atoms,
             lambda: _write_as_html(atoms, self._find_misread(atoms)),
             lambda: _write_as_html(atoms, range(len(atoms))),
-            lambda: _put_tags_last(atoms),
         )
         plain = ((self._escape_little, _keep_edge), (self._escape_much, _keep_edge))
         guarded = (
@@ -92,7 +91,9 @@ class MarkdownWriter:
             (self._escape_much, _spell_edge),
             (_spell_signs, _spell_edge),
         )
-        for escapes, make_way in product((plain, guarded), ways):
+        # Signs that are spelled out are worse to read; tags behind their words are worse than that.
+        tags_last = product((plain, guarded), [lambda: _put_tags_last(atoms)])
+        for escapes, make_way in chain(product((plain, guarded), ways), tags_last):
             way = make_way()
             for (escape, escape_edge), width in product(escapes, dict.fromkeys((self.width, 0))):
                 content, spans = self._join(way, escape, width, escape_edge)
