@@ -4,7 +4,7 @@ Which pairs, and how, follows from the seed of the epoch and the number of the p
 resumed run shows the same, and so does any number of workers.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import islice
@@ -122,15 +122,19 @@ class PairNoise:
         names = [*self.config.shares]
         noisy = {}
         for row, number in enumerate(self._draw_numbers(indices, seed).tolist()):
-            if number < len(names) and names[number] == "pieces":
+            if number == len(names):
+                continue
+            index = int(indices[row])
+            random = Random((seed << 64) + index)
+            if names[number] == "pieces":
                 read = rows[1 if backwards else 0]
-                pieces = self._split_pieces(read[row], Random((seed << 64) + int(indices[row])))
+                pieces = self._splitter.split(read[row], random)
                 if len(pieces) <= self.max_pieces:
                     read[row] = pieces
-            elif number < len(names):
-                pair = self._plant_one(encoded, int(indices[row]), names[number], seed, backwards)
-                if pair is not None:
-                    noisy[row] = pair
+                continue
+            pair = self._plant_one(encoded, index, names[number], random, backwards)
+            if pair is not None:
+                noisy[row] = pair
         sources = self.tokenizer.encode_source_text([pair.source for pair in noisy.values()])
         targets = self.tokenizer.encode_target([pair.target for pair in noisy.values()])
         for row, source, target in zip(noisy, sources, targets, strict=True):
@@ -194,13 +198,12 @@ class PairNoise:
         return np.searchsorted(ends, draw_uniform(indices, seed), side="right")
 
     def _plant_one(
-        self, encoded: EncodedPairs, index: int, kind: str, seed: int, backwards: bool
+        self, encoded: EncodedPairs, index: int, kind: str, random: Random, backwards: bool
     ) -> TextPair | None:
         """Return one pair with noise, or None where it stays as it is."""
         pair = self._read_pair(encoded, index)
         if pair is None:
             return None
-        random = Random((seed << 64) + index)
         if kind == "sentences":
             noisy = drop_sentences(pair, random)
             [neighbour] = _find_neighbours(encoded, np.array([index])).tolist()
@@ -225,11 +228,10 @@ class PairNoise:
         return TextPair(text, self.tokenizer.decode_target(target), self.source_language, written)
 
     @cached_property
-    def _split_pieces(self) -> Callable[[Sequence[int], Random], list[int]]:
-        """Function that cuts pieces of a source; a target is read only where both sides have one vocabulary."""
-        return PieceSplitter(
-            self.tokenizer.source_names, [PAD, UNK, BOS, EOS, *self.tokenizer.marks]
-        ).split
+    def _splitter(self) -> PieceSplitter:
+        # Of the source's pieces: a target is read only where both sides have one vocabulary.
+        kept = {PAD, UNK, BOS, EOS, *self.tokenizer.marks}
+        return PieceSplitter(self.tokenizer.source_names, kept)
 
     @cached_property
     def _languages(self) -> dict[int, str]:

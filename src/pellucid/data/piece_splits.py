@@ -6,13 +6,13 @@ always seen each word in the same pieces does not know what they mean (subword r
 pieces, which needs no knowledge of how the vocabulary was learned.
 """
 
-import re
 from collections.abc import Collection, Sequence
 from functools import cache
 from random import Random
 
+from pellucid.data.text.word_pieces import is_byte_piece
+
 _SPLIT_SHARE = 0.25  # share of the pieces that are cut, of those that can be
-_BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
 class PieceSplitter:
@@ -23,7 +23,7 @@ class PieceSplitter:
         self._names = names
         self._ids: dict[str, int] = {}
         for i, name in enumerate(names):
-            if i not in kept and not _BYTE.fullmatch(name):
+            if i not in kept and not is_byte_piece(name):
                 self._ids[name] = i
         self._halves_of = cache(self._find_halves)
 

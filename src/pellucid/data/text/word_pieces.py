@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 
 # Characters that Unicode counts as punctuation but that stand for a word.
 SPOKEN_PUNCTUATION = frozenset("%‰&@#§*")
+_BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,17 @@ def piece_bytes(piece: str) -> bytes:
     >>> piece_bytes("▁a"), piece_bytes("<0x41>")
     (b' a', b'A')
     """
-    byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
+    byte = _BYTE_PIECE.fullmatch(piece)
     return bytes.fromhex(byte[1]) if byte else piece.replace("▁", " ").encode()
+
+
+def is_byte_piece(piece: str) -> bool:
+    """Whether a piece stands for one byte of a character that has no piece.
+
+    >>> is_byte_piece("<0xC3>"), is_byte_piece("▁a")
+    (True, False)
+    """
+    return _BYTE_PIECE.fullmatch(piece) is not None
 
 
 def _word_indices(spelled: str, text: str) -> list[int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import le, mul
 
+from pellucid.data.text.word_pieces import is_byte_piece
 from pellucid.data.tokenizer import UNK, Tokenizer
 
 # Mark at an end of a term's spelling: no letter or digit may touch it there. It stands for no
@@ -53,7 +54,7 @@ def _piece_character(piece: str) -> str:
     >>> [_piece_character(piece) for piece in ("▁dog", "<0x2C>", "<0xC3>", "</s>")]
     ['▁dog', ',', 'a', '</s>']
     """
-    if not re.fullmatch("<0x[0-9A-F]{2}>", piece):
+    if not is_byte_piece(piece):
         return piece
     byte = int(piece[3:5], 16)
     # Above 127 it is one byte of a UTF-8 sequence, mostly of a letter with an accent or of another

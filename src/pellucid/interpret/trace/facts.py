@@ -3,7 +3,6 @@
 The field names are the same as in the page's manifest.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
@@ -12,7 +11,7 @@ import torch
 from pydantic import FailFast
 
 from pellucid.data.context import count_context
-from pellucid.data.text.word_pieces import word_piece_ranges
+from pellucid.data.text.word_pieces import is_byte_piece, word_piece_ranges
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.usability import Grade
@@ -191,9 +190,6 @@ class TraceFacts:
 
 _DRAWING_SETTINGS = ("temperature", "top_k", "top_p", "seed")
 
-# A piece that SentencePiece writes for one byte of a character that the vocabulary lacks.
-_BYTE = re.compile("<0x[0-9A-F]{2}>")
-
 
 def make_side(
     pieces: Sequence[str],
@@ -218,7 +214,7 @@ def make_side(
 
     unknown = []
     for i, piece in zip(ids, pieces, strict=True):
-        unknown.append(i == UNK or bool(_BYTE.fullmatch(piece)))
+        unknown.append(i == UNK or is_byte_piece(piece))
     return TraceSide(
         text,
         normalised,
